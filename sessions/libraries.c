@@ -20,7 +20,7 @@
 void sessions_libraries(struct str *out)
 {
 	const struct curl_lib *curl;
-	const char *xml = xmlParserVersion; /* such as "20914" for 2.9.14 */
+	const char *xml = xmlParserVersion; /* the version as digits, such as "20914" for 2.9.14 */
 	long v = strtol(xml, NULL, 10);
 	unsigned xx = XXH_versionNumber();
 	struct err e = { 0 };

@@ -27,7 +27,7 @@ static enum nearness near_v4(uint32_t a)
 	return NEAR_PUBLIC;
 }
 
-/* Classify an IPv6 address. If it contains an IPv4 address (mapped, compatible or NAT64), classify the IPv4
+/* Classify an IPv6 address. If the address contains an IPv4 address (mapped, compatible or NAT64), classify the IPv4
  * address. */
 static enum nearness near_v6(const unsigned char a[16])
 {
@@ -52,7 +52,7 @@ enum nearness near_address(const struct sockaddr *sa)
 		return near_v4(ntohl(v4.sin_addr.s_addr));
 	}
 	if (sa->sa_family != AF_INET6)
-		return NEAR_HERE; /* a Unix socket */
+		return NEAR_HERE; /* an address of another family is a Unix socket */
 	memcpy(&v6, sa, sizeof v6);
 	return near_v6(v6.sin6_addr.s6_addr);
 }
@@ -68,8 +68,8 @@ enum nearness near_number(const char *text)
 	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;
 }
 
-/* Copy the host of a URL; an IPv6 address without its brackets. Returns 0, or -1 if the URL has no host or the
- * host is longer than 255 bytes. */
+/* Copy the host of a URL. An IPv6 address is copied without its brackets. Returns 0, or -1 if the URL has no host or
+ * the host is longer than 255 bytes. */
 static int host_of(const char *url, char host[256])
 {
 	size_t n = http_origin_bytes(url);
@@ -120,7 +120,7 @@ int near_by_name(void)
 	return 0;
 }
 
-/* Compare the whole host, not its beginning: "127.0.0.1.example" names another machine. */
+/* compare the whole host and not only its beginning: "127.0.0.1.example" names another machine */
 int http_is_here(const char *url)
 {
 	struct in_addr v4;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The members of struct curl_lib, and the functions of libcurl that they point to. */
+/* The members of struct curl_lib, each with the function of libcurl to which it points. */
 /* clang-format off */
 #define FUNCTIONS(X) \
 	X(global_init, curl_global_init) X(init, curl_easy_init) X(setopt, curl_easy_setopt) X(perform, curl_easy_perform) \
@@ -17,7 +17,7 @@
 	X(multi_info, curl_multi_info_read) X(version, curl_version)
 /* clang-format on */
 
-/* Find the functions of libcurl. Return 0 or -1. */
+/* Find the functions of libcurl. Returns 0 or -1. */
 #ifdef WEIR_STATIC
 static int find_functions(struct curl_lib *lib, struct err *e)
 {

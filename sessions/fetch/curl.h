@@ -29,16 +29,18 @@ struct curl_lib {
 	CURLMsg *(*multi_info)(CURLM *, int *);
 	char *(*version)(void);
 };
-/* Load libcurl once.  NULL with ERR_DOCUMENT: libcurl is not installed or cannot be initialised. */
+/* Load libcurl once. Returns NULL with ERR_DOCUMENT if libcurl is not installed or cannot be initialised. */
 const struct curl_lib *curl_load(struct err *);
-/* Set the file of CA certificates: SSL_CERT_FILE if set, else the path built into libcurl, else the first file
+/* Set the file of CA certificates: the path in SSL_CERT_FILE if it is set, else the path built into libcurl, else the
+ * first file
  * that exists in a list of common paths. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- address.c ---- */
 
 struct sockaddr;
-enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE }; /* the internet, a private network, this machine */
+/* in this order: the internet, a private network, this machine */
+enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE };
 /* near_address() classifies a socket address, near_number() an IP address given as text. */
 enum nearness near_address(const struct sockaddr *);
 enum nearness near_number(const char *ip);
@@ -56,9 +58,9 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n);
 /* Return the length of the origin, such as "https://host:port", at the beginning of url; 0 if url has none. URLs
  * with the same origin lead to the same server. */
 size_t http_origin_bytes(const char *url);
-/* 1 for connection errors that a retry may cure. */
+/* 1 if the error is a failed connection, so that a retry may succeed. */
 int http_is_broken(CURLcode);
-/* Set the options that all requests share: http and https only, no redirections, no signals. error: buffer of
+/* Set the options that all requests share: http and https only, no redirections, no signals. `error` is a buffer of
  * CURL_ERROR_SIZE bytes for libcurl's message. */
 void http_plain_options(const struct curl_lib *, CURL *, const char *url, char *error);
 

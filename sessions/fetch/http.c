@@ -19,27 +19,29 @@ enum {
 	CONNECT_SECONDS = 20,
 	STALLED_SECONDS = 30,
 	REDIRECTIONS_MOST = 8,
-	HEAD_SECONDS = 60, /* time limit for the header lines of each request */
+	HEAD_SECONDS = 60, /* time limit, in seconds, for the header lines of each request */
 	PAGE_MOST = 1 << 20,
-	PAGE_SECONDS = 10, /* PAGE_MOST and PAGE_SECONDS limit the body of an error or a redirection */
+	/* PAGE_MOST (bytes) and PAGE_SECONDS limit the body of an answer that is an error or a redirection */
+	PAGE_SECONDS = 10,
 };
 
 struct transfer {
 	const struct http_request *q;
 	struct http_reply *r;
 	struct err *e;
-	size_t head; /* bytes of header lines so far */
-	size_t page; /* bytes of an error's or redirection's body so far */
-	/* time when the request was sent; time of the last header line, 0 = none received yet */
+	size_t head; /* number of bytes of header lines so far */
+	size_t page; /* number of bytes of the body so far, if the answer is an error or a redirection */
+	/* time at which the request was sent, and time of the last header line; 0 = none was received yet */
 	double asked, answered;
 	double until; /* deadline of the transfer; 0: none */
-	int began;    /* begin() was called */
+	int began;    /* 1: begin() was called */
 	int refused;  /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;    /* 1: the body of an error or redirection exceeded PAGE_MOST */
 	/* The network distance of the farthest host that has answered so far: this machine, its private network or the
 	 * internet. A redirection to a nearer host is refused. */
 	enum nearness nearest;
-	int nearer; /* 1: the connection was refused, because the host is nearer to this machine than `nearest` */
+	/* 1: this process has refused the connection, because the host is nearer to this machine than `nearest` */
+	int nearer;
 };
 
 /* Return the value of the header line if its name is `name`, else NULL. */
@@ -62,7 +64,7 @@ static void reply_begin(struct http_reply *r, int status)
 	*r = fresh;
 }
 
-/* Copy a header value up to the end of the line; set `out` to "" if the value does not fit in cap bytes. */
+/* Copy a header value up to the end of the line; set `out` to "" if the value does not fit into `cap` bytes. */
 static void keep_value(char *out, size_t cap, const char *v)
 {
 	size_t n = strcspn(v, "\r\n");
@@ -89,8 +91,8 @@ static void keep_next(struct http_reply *r, const char *v)
 	}
 }
 
-/* Set r->linked_sum if the header value is a SHA-256: 64 hexadecimal digits in quotes, perhaps after W/ (weak
- * ETag). */
+/* Set r->linked_sum if the header value is a SHA-256: 64 hexadecimal digits in quotes, with or without W/ (weak ETag)
+ * before them. */
 static void keep_sum(struct http_reply *r, const char *v)
 {
 	const char *sum = strchr(v, '"');
@@ -116,7 +118,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	int end = 0, limit;
 
 	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
-	if (!strncmp(line, "HTTP/", 5)) { /* a new answer, perhaps after "100 Continue" */
+	if (!strncmp(line, "HTTP/", 5)) { /* a new answer begins, for example after "100 Continue" */
 		reply_begin(r, (int)strtol(line + strcspn(line, " "), NULL, 10));
 	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
 		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
@@ -130,7 +132,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 ||
 		    !end || r->first < 0 || last < r->first)
 			r->first = r->total = -1;
-		/* huggingface.co sends RateLimit with every answer; the seconds to wait count only with status 429 */
+		/* huggingface.co sends RateLimit with every answer; its seconds count only if the status is 429 */
 	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {
 		if (r->status == 429 && (limit = limit_seconds(v)))
 			r->retry_after = limit;
@@ -307,7 +309,7 @@ static int same_origin(const char *a, const char *b)
 {
 	size_t n = http_origin_bytes(a);
 
-	/* Return 0 if URL b contains a user name: the host of "https://a.example@b.example" is b.example. */
+	/* `b` must have no user name: the host of "https://a.example@b.example" is b.example */
 	return n && n == http_origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
 }
 
@@ -319,7 +321,7 @@ int http_is_broken(CURLcode rc)
 	       rc == CURLE_HTTP2_STREAM;
 }
 
-/* 1 if the token may be sent to url: url has the origin (scheme, host, port) of the request, and is encrypted or
+/* 1 if the token may be sent to url: the URL has the origin (scheme, host, port) of the request, and is encrypted or
  * on this machine. */
 static int token_may_go(const struct http_request *q, const char *url)
 {
@@ -345,12 +347,12 @@ static int refuse_nearer(const char *url, struct err *e)
 		(int)http_origin_bytes(url), url);
 }
 
-/* Send one request, without following redirections. 0: *next is the target of a redirection, or empty. -1: an
- * error. */
+/* Send one request, without following redirections. Returns 0 and sets *next to the target of a redirection, or empties
+ * it if there is none. Returns -1 on error. */
 static int ask_once(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;
-	curl_off_t wait = 0; /* seconds of Retry-After; libcurl also converts a date */
+	curl_off_t wait = 0; /* number of seconds that Retry-After asks for; libcurl also converts a date */
 	CURL *c = curl->init();
 	enum nearness near;
 	CURLcode rc;
@@ -376,7 +378,7 @@ static int ask_once(const struct curl_lib *curl, struct transfer *t, const char 
 		result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects with a page that does not end",
 		                 (int)http_origin_bytes(url), url);
 	} else if (t->ended) {
-		; /* no error here: the status tells the caller what happened */
+		; /* this is no error of the function: the status tells the caller what happened */
 	} else if (t->nearer && rc != CURLE_OK) {
 		result = refuse_nearer(url, t->e);
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {

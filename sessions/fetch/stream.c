@@ -15,15 +15,15 @@ enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };
 
 struct http_client {
 	const struct curl_lib *curl;
-	CURLM *multi; /* keeps the connection between requests */
-	CURL *easy;   /* current request; NULL: none */
+	CURLM *multi; /* handle of libcurl that keeps the connection open between requests */
+	CURL *easy;   /* handle of the current request; NULL: none */
 	struct curl_slist *header;
 	struct http_reply reply;
-	struct str url, body, got; /* got: received body, not returned yet */
+	struct str url, body, got; /* `got` has the bytes of the body that were received and not returned yet */
 	int (*stopped)(void);
 	double until;
-	double patience; /* argument of the last http_patience(), for the error message */
-	size_t head;     /* bytes of header lines */
+	double patience; /* argument of the last http_patience() call, for the error message */
+	size_t head;     /* number of bytes of header lines so far */
 	int head_ended, done;
 	int flooded; /* 1: more than GOT_MOST bytes arrived between two polls */
 	CURLcode rc;
@@ -145,7 +145,8 @@ static int origin_is(const struct http_client *c)
 	return (int)http_origin_bytes(c->url.p);
 }
 
-/* Wait up to LOOK_MS for data and let libcurl process it.  -1: stopped, or the time limit is over. */
+/* Wait up to LOOK_MS milliseconds for data, and let libcurl process them. Returns 0, or -1 if the request was stopped
+ * or its time is over. */
 static int wait_for_data(struct http_client *c, struct err *e)
 {
 	CURLMsg *msg;

@@ -1,7 +1,8 @@
 /* sessions/import/charset.c - finds an encoding by name or in an HTML page, and decodes text with iconv().
  *
- * Only the encodings of the table below are passed to iconv(): the WHATWG Encoding Standard's, with the labels that web
- * pages use, and three DOS code pages. As in that standard, the labels of ISO-8859-1 and ASCII mean Windows-1252. */
+ * Only the encodings of the table below are passed to iconv(). They are the encodings of the WHATWG Encoding Standard,
+ * with the labels that web pages use, and three DOS code pages. As the standard says, the labels of ISO-8859-1 and
+ * ASCII mean Windows-1252. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* The names of iconv() for Windows' encodings of Thai and Japanese. musl has the standards that they extend. */
+/* Names that iconv() has for Windows' encodings of Thai and Japanese. These extend standard encodings, and musl has
+ * only the standard ones. */
 #ifdef __GLIBC__
 #define THAI     "CP874"
 #define JAPANESE "CP932"
@@ -106,7 +108,7 @@ static const char *find_text(const char *p, size_t n, const char *what)
 	return NULL;
 }
 
-/* Parse what follows "charset" or "encoding": '=' and an encoding's name, quoted or not. */
+/* Parse the text after "charset" or "encoding": '=' and the name of an encoding, with or without quotes. */
 static const struct charset *charset_after(const char *p, const char *end)
 {
 	size_t n = 0;
@@ -143,7 +145,7 @@ const struct charset *charset_declared(const char *p, size_t n)
 	return NULL;
 }
 
-static iconv_t loaded[CHARSETS + 2]; /* kept open, so that glibc keeps the conversions in memory */
+static iconv_t loaded[CHARSETS + 2]; /* Conversions that stay open, so that glibc keeps their tables in memory. */
 
 static void load_all(void)
 {
@@ -160,8 +162,8 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* Convert a byte in Adobe's Symbol encoding to UTF-8. Bytes without a text form, such as pieces of large brackets,
- * become bullets. */
+/* Convert a byte in Adobe's Symbol encoding to UTF-8. A byte whose sign has no text form, such as a piece of a large
+ * bracket, becomes a bullet. */
 const char *charset_symbol(unsigned char c)
 {
 	static const char *const low[] = {    /* low[0] is the character for byte 0x20, low[1] for byte 0x21 */
@@ -195,13 +197,15 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0; /* when all input is read, make iconv() write a character that it may still hold */
+		/* after all input is read, call iconv() once more: it may still hold back a character */
+		held = left > 0;
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);
 		if (r != (size_t)-1 || why == E2BIG)
 			continue;
-		/* The bytes at `in` are invalid, or the end of the text cuts a character off. */
+		/* the bytes at `in` are invalid, or are the beginning of a character that the end of the text
+		 * truncates */
 		str_adds(out, "\xef\xbf\xbd");
 		++*replaced;
 		skip = why == EINVAL || skip > left ? left : skip;

@@ -60,7 +60,7 @@ static int spawn_helper(struct child *c, const char *type, const char *const *mo
 		posix_spawn_file_actions_destroy(&files);
 		return -1;
 	}
-	/* SETSID: Ctrl-C in the terminal reaches only the parent, which then kills the child. */
+	/* SETSID: Ctrl-C in the terminal then reaches only the parent, which kills the child. */
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
@@ -118,7 +118,7 @@ static void kill_child(struct child *c, const char *why)
 	c->why = why;
 }
 
-/* Read the bytes that are ready on the child's standard output. Returns 0 at its end and on errors. */
+/* Read the bytes that are ready on the child's standard output. Returns 0 at the end of the output and on errors. */
 static int take_output(struct child *c)
 {
 	ssize_t got;
@@ -148,7 +148,7 @@ static int take_message(struct child *c)
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
-	/* A message that is divided between two reads is missed. But pdftotext repeats the message for each font. */
+	/* a message that is split between two reads is missed, but pdftotext repeats the message for each font */
 	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }

@@ -15,8 +15,8 @@
 
 /* ---- escape sequences ---- */
 
-/* Return the length of the control sequence at p. Its first `intro` bytes are ESC [ or U+009B. If the sequence is
- * malformed, it ends before the first byte that cannot belong to it. */
+/* Return the length of the control sequence at p. The first `intro` bytes of the sequence are ESC [ or U+009B. A
+ * malformed sequence ends before the first byte that cannot belong to it. */
 static size_t control_length(const char *p, size_t n, size_t intro)
 {
 	size_t i = intro;
@@ -27,7 +27,7 @@ static size_t control_length(const char *p, size_t n, size_t intro)
 }
 
 /* Return the length of a control string. It begins with two bytes, such as ESC ] or ESC P, and ends with BEL or ESC \.
- * Return 2 if it does not end before the next ESC. lines: 1 = the string may contain newlines. */
+ * Return 2 if the string does not end before the next ESC. If `lines` is 1, the string may contain newlines. */
 static size_t string_length(const char *p, size_t n, int lines)
 {
 	for (size_t i = 2; i < n; i++) {
@@ -104,8 +104,9 @@ static size_t delete_escapes(struct str *t)
 
 /* ---- lines ---- */
 
-/* State of "printing" lines: computing the text that a terminal would show. cell: the characters of the current line;
- * struck: number of overstruck characters left out; states: number of progress states left out. */
+/* State of "printing" lines, which means computing the text that a terminal would show. `cell` has the characters of
+ * the current line. `struck` is the number of overstruck characters that were left out, and `states` the number of
+ * progress states that were left out. */
 struct printer {
 	int32_t *cell;
 	size_t cap;
@@ -172,7 +173,7 @@ static int is_state(const char *p, size_t n)
 			return 1;
 		while (end < n && byte_is_digit(p[end]))
 			end++;
-		/* "3/40", but not a date such as "1/2/2026" */
+		/* "3/40" is a state, but a date such as "1/2/2026" is not */
 		if (p[i] == '/' && end > i + 1 && (end == n || p[end] != '/')) {
 			size_t from = i;
 			while (from && byte_is_digit(p[from - 1]))
@@ -187,8 +188,8 @@ static int is_state(const char *p, size_t n)
 	return n > 3 && !memcmp(p, "\xe2\xa0", 2); /* Braille dots, U+2800 and later */
 }
 
-/* 1 if a and b have equal letters at their beginning. Only ASCII letters are compared. At least half of the letters of
- * the text with fewer letters must be equal. */
+/* 1 if the letters at the beginnings of `a` and `b` are equal. Only ASCII letters are compared. The number of equal
+ * letters must be at least half of the letters of the text that has fewer. */
 static int is_similar(const struct str *a, const struct str *b)
 {
 	size_t i = 0, k = 0, alike = 0, letters_a = 0, letters_b = 0;
@@ -208,7 +209,7 @@ static int is_similar(const struct str *a, const struct str *b)
 	return 2 * alike >= MIN(letters_a, letters_b);
 }
 
-/* 1 if the lines differ only in a spinner at their beginning or end: "| wait", "/ wait". */
+/* 1 if the only difference of the lines is a spinner at their beginning or end: "| wait", "/ wait". */
 static int is_turn(const struct str *a, const struct str *b)
 {
 	static const char dash[] = "|/-\\";
@@ -354,8 +355,8 @@ static const char *base64_end(const char *p, const char *end)
 	}
 }
 
-/* Return the end of the data in a "data:" address, and set *comma to the comma before the data. p: the text after
- * "data:". NULL: the text is no such address. */
+/* Return the end of the data in a "data:" address, and set *comma to the comma before the data. p is the text after
+ * "data:". Return NULL if the text is no such address. */
 static const char *data_end(const char *p, const char *end, const char **comma)
 {
 	const char *at = p;

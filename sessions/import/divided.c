@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text that has so many divided words also whole divides words by rule: then words are joined that it has nowhere
- * else. */
+/* If at least this number of divided words also occur undivided in a text, its hyphens divide words by a rule. Then
+ * words are joined that the text has nowhere else. */
 #define DIVIDED_LEAST 10
 
 uint64_t word_hash(uint64_t h, const char *a, size_t n)
@@ -73,9 +73,11 @@ int words_have(const struct words_known *w, uint64_t h, size_t times)
 
 /* A hyphen at the end of a line. */
 struct division {
-	size_t hyphen;    /* its offset */
-	size_t next;      /* where the word goes on, in the next line */
-	size_t word, end; /* where the rest of the word ends, and the text that is written behind it, up to a blank */
+	size_t hyphen; /* its offset */
+	size_t next;   /* offset in the next line at which the word continues */
+	/* `word` is the offset at which the rest of the word ends. `end` is the offset of the next blank: the bytes
+	 * before it, such as a comma, are moved with the word */
+	size_t word, end;
 };
 
 /* Find the first hyphen from `at` on that may divide a word. Returns 0 if there is none. */
@@ -96,7 +98,7 @@ static int division_find(const struct str *t, size_t at, struct division *d)
 	return 0;
 }
 
-/* Hash the word before p[hyphen], a hyphen and the word q[k]. */
+/* Hash the compound that consists of the word before p[hyphen], a hyphen, and the word q[k]. */
 static uint64_t compound(const char *p, size_t hyphen, const char *q, size_t k)
 {
 	size_t a = word_before(p, hyphen);
@@ -104,7 +106,8 @@ static uint64_t compound(const char *p, size_t hyphen, const char *q, size_t k)
 	return word_hash(word_hash(word_hash(0, p + hyphen - a, a), "-", 1), q, k);
 }
 
-/* Collect the words of a text, other than halves of divided words; "well-known" gives three. */
+/* Collect the words of a text. Halves of divided words are left out. "well-known" gives three words: its parts and the
+ * whole. */
 static void words_of_text(const struct str *t, struct words_known *w)
 {
 	struct division d;
@@ -126,8 +129,9 @@ static void words_of_text(const struct str *t, struct words_known *w)
 	words_sort(w);
 }
 
-/* 1 if the hyphen divides a word, and the text never has the word with it. by_rule: 1 = also if the text has the word nowhere else; then one of the halves is
- * no word. */
+/* 1 if the hyphen only divides a word, so that it must be removed: the text has the word elsewhere without the hyphen,
+ * and never with it. If by_rule is 1, the word may also occur nowhere else, provided that one of its halves is not a
+ * word of the text. */
 static int divides(const struct str *t, const struct words_known *w, const struct division *d, int by_rule)
 {
 	size_t a = word_before(t->p, d->hyphen), b = d->word - d->next;
@@ -139,7 +143,7 @@ static int divides(const struct str *t, const struct words_known *w, const struc
 	       (by_rule && a > 1 && (!words_have(w, first, 1) || !words_have(w, word_hash(0, t->p + d->next, b), 1)));
 }
 
-/* Return the offset of the first byte from `at` on that is no blank within the line. */
+/* Return the offset of the first byte from `at` on that is not a blank within a line. */
 static size_t skip_blanks(const struct str *t, size_t at)
 {
 	while (at < t->n && (t->p[at] == ' ' || t->p[at] == '\t'))
@@ -147,9 +151,10 @@ static size_t skip_blanks(const struct str *t, size_t at)
 	return at;
 }
 
-/* Write the rest of a divided word behind its beginning, and what follows in a line of its own, so that lines keep
- * their numbers. Returns where the text goes on. A line that had only the rest of the word becomes empty, but only
- * before another empty line, because it would part a paragraph. */
+/* Move the rest of a divided word to the end of the word's beginning. Put the text after the word on a line of its own,
+ * so that lines keep their numbers. Returns the offset at which the text continues. If the rest of the word is alone on
+ * its line, this line becomes empty. An empty line would split a paragraph, so the word is then joined only if the line
+ * below is empty, too. */
 static size_t division_join(const struct str *t, const struct division *d, size_t from, struct str *out)
 {
 	size_t after = skip_blanks(t, d->end);

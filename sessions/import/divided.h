@@ -11,13 +11,15 @@ struct words_known {
 	uint64_t *hash;
 	size_t n, cap;
 };
-/* Hash a word, or go on with the hash h of its beginning; the case of ASCII letters does not count. h = 0: begin. */
+/* Hash a word; the case of ASCII letters does not count. If h is 0, begin a new hash. Otherwise h is the hash of the
+ * beginning of the word, and a[n] continues the word. */
 uint64_t word_hash(uint64_t h, const char *a, size_t n);
-/* Return the number of letters before p[at], or at the beginning of p[0..n). At most 64. */
+/* word_before() returns the number of letters that directly precede p[at]. word_after() returns the number of letters
+ * at the beginning of p[0..n). Both return at most 64. */
 size_t word_before(const char *p, size_t at);
 size_t word_after(const char *p, size_t n);
 void words_know(struct words_known *, uint64_t hash);
-void words_sort(struct words_known *); /* after the last words_know() */
+void words_sort(struct words_known *); /* must be called after the last words_know() */
 /* 1 if the word with hash h occurs in the text at least `times` times. */
 int words_have(const struct words_known *, uint64_t h, size_t times);
 

@@ -14,8 +14,8 @@ static void set_name(struct doc *d, const char *path)
 	d->name = xstrndup(slash, strlen(slash));
 }
 
-/* Find the encoding of an HTML page: the server's (mime), else the one that the page declares. NULL if neither names
- * one, or if the page begins with a byte order mark. */
+/* Find the encoding of an HTML page: the one that the server names (mime), else the one that the page declares. Returns
+ * NULL if neither names an encoding, or if the page begins with a byte order mark. */
 static const struct charset *html_charset(const char *mime, const char *p, size_t n)
 {
 	const char *at = mime ? strstr(mime, "charset=") : NULL;
@@ -46,8 +46,8 @@ static size_t utf8_multibyte(const char *p, size_t n)
 }
 
 /* Decode the page to UTF-8. Many pages are UTF-8 but declare another encoding. So valid UTF-8 with more than 2
- * multi-byte characters is taken for UTF-8. If the declared encoding is Chinese, Japanese or Korean, more than 16 such
- * characters are needed: a short text in these encodings may be valid UTF-8 by chance. */
+ * multi-byte characters is taken for UTF-8. If the declared encoding is Chinese, Japanese or Korean, there must be more
+ * than 16 such characters: a short text in these encodings may be valid UTF-8 by chance. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);
@@ -71,7 +71,7 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 	return 0;
 }
 
-/* Decode a document to UTF-8, and convert it in the jail. This is for formats whose files are text in any encoding. */
+/* Decode a document to UTF-8, and convert it in the jail. Used for formats whose files are text in any encoding. */
 static int import_decoded(enum doc_type type, const char *name, const char *mime, const char *p, size_t n,
                           struct doc *out, struct err *e)
 {
@@ -170,7 +170,7 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 		out->encoding = "UTF-8";
 	if (type != DOC_GZIP)
 		doc_mark_paragraphs(out);
-	/* The document of a stopped import may lack marks, so it is dropped. */
+	/* after a stop, the document may lack marks, so it is dropped */
 	if (import_stopped()) {
 		doc_free(out);
 		return import_refuse_stopped(doc_shown(name), e);

@@ -17,52 +17,57 @@
 
 struct style {
 	char *id, *based;
-	int level;      /* heading level; 0 = not a heading */
-	int kept;       /* keep white space, as in program text */
-	long num, ilvl; /* list and list level of paragraphs with this style; num: 0 = no list, -1 = inherited */
+	int level; /* level of a heading; 0 = the style is not that of a heading */
+	int kept;  /* 1 = white space is kept, as in program text */
+	/* list and list level of paragraphs with this style; `num` is 0 if there is no list, and -1 if the list is
+	 * inherited */
+	long num, ilvl;
 };
 struct note {
-	char kind; /* 'f': footnote, 'e': endnote */
+	char kind; /* 'f' is a footnote, 'e' an endnote */
 	long id;
 };
 
 struct paragraph {
-	int begun;               /* the paragraph's first text was written */
-	int heading, item, kept; /* heading: level, 0 = none; item: 1 = a list item; kept: 1 = keep white space */
+	int begun; /* 1 = the first text of the paragraph was written */
+	/* `heading` is the level of a heading, 0 = none; `item` is 1 for a list item; `kept` is 1 if white space is
+	 * kept */
+	int heading, item, kept;
 	long num, level;
 };
 
 struct docx {
 	struct writer *w;
 	struct zip zip;
-	struct opc rels; /* parts of the file that the text refers to by id */
+	struct opc rels; /* the parts of the file to which the text refers by id */
 	struct style *style;
 	size_t n_style;
 	struct docx_lists *lists;
 	struct note *note;
 	size_t n_note;
 
-	int skip;          /* depth inside a skipped element */
-	int in_properties; /* depth inside properties of a paragraph, run, table ... */
+	int skip;          /* number of open elements inside an element that is skipped */
+	int in_properties; /* number of open elements inside properties of a paragraph, run, table ... */
 	int run_hidden, run_raised, in_text;
-	size_t part[DEPTH_MAX]; /* text offsets where open parts of formulas begin */
+	size_t part[DEPTH_MAX]; /* text offsets at which the open parts of formulas begin */
 	int parts, integral;
 	size_t hidden;
-	int rendered_pages; /* the file contains page breaks of its last layout */
+	int rendered_pages; /* 1 = the file contains the page breaks of its last layout */
 	int page;
-	/* number of open paragraphs; more than 1 in a text box, which lies inside a paragraph */
+	/* number of open paragraphs; it is more than 1 inside a text box, because a text box is inside a paragraph */
 	int paragraphs;
-	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
+	/* p is the innermost paragraph, and outer[] has the paragraphs around it */
+	struct paragraph p, outer[BOXES_MAX];
 	int last_was_item, last_was_kept;
 	/* element name and id of the note whose text is being written */
 	const char *note_part;
 	long note_id;
 	int in_note;
 	size_t note_number;
-	int font; /* result of symbol_font() for the run's font */
+	int font; /* result of symbol_font() for the font of the current run of text */
 	struct docx_form form;
 	size_t form_end;       /* offset in the text at which the form field begins */
-	size_t chunks_missing; /* inserted documents that could not be read */
+	size_t chunks_missing; /* number of inserted documents that could not be read */
 };
 
 int docx_is_on(const struct xml_attr *a, size_t n)
@@ -171,7 +176,7 @@ static int is_pre(const struct docx *x)
 	return x->p.kept && !x->p.heading && !x->w->tables;
 }
 
-/* Begin the paragraph. Called at its first text, when all its properties have been read. */
+/* Begin the paragraph. Called at the paragraph's first text, when all its properties have been read. */
 static void begin_paragraph(struct docx *x)
 {
 	if (x->p.begun)
@@ -225,7 +230,7 @@ static void write_pictures(struct docx *x, const char *s, size_t n)
 	}
 }
 
-/* Write the value of a form field at the field's end, unless text of the field has been written. */
+/* Write the value of a form field at the end of the field, unless the file has text for the field. */
 static void write_form(struct docx *x)
 {
 	const char *value = form_field_value(&x->form.field);
@@ -237,8 +242,8 @@ static void write_form(struct docx *x)
 
 /* ---- formulas (OMML) ---- */
 
-/* Return the sign to write before part `name` of a formula ("/" before a denominator); NULL if `name` is not a
- * part. */
+/* Return the sign to write before part `name` of a formula ("/" before a denominator). Return NULL if `name` is not a
+ * part of a formula. */
 static const char *part_sign(const char *name)
 {
 	static const char *const signs[][2] = {
@@ -261,7 +266,7 @@ static void formula_part_begin(struct docx *x, const char *name)
 }
 
 /* Write the sign of a sum or integral, or an opening bracket. OMML stores the sign as an attribute; if the attribute is
- * missing, the sign is an integral's. */
+ * missing, the sign is an integral sign. */
 static void formula_sign(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");
@@ -347,7 +352,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->font = v ? symbol_font(v->value, v->n) : 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) { /* LibreOffice raises superscripts by a number of half points */
+	} else if (!strcmp(name, "position")) { /* LibreOffice's form of a superscript */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }
@@ -488,7 +493,7 @@ static void text_end(void *ud, const char *name)
 		return;
 	} else if (is_properties(name)) {
 		x->in_properties -= x->in_properties > 0;
-		/* Properties of the paragraph mark do not apply to runs. */
+		/* properties of the paragraph mark do not apply to the text of the paragraph */
 		if (!strcmp(name, "pPr"))
 			x->run_hidden = x->run_raised = x->font = 0;
 	} else if (x->in_properties) {
@@ -524,7 +529,8 @@ static const struct xml_handler text_handler = { .start = text_start, .end = tex
 
 /* ---- notes ---- */
 
-/* Find a part by the type of its relationship to the text, else by its usual name. NULL: missing. */
+/* Find a part of the file by the type of its relationship to the text, or else by its usual name. Returns NULL if the
+ * file does not have it. */
 static const struct zip_entry *part_of(const struct docx *x, const char *type, const char *usual)
 {
 	const struct zip_entry *z = opc_by_type(&x->rels, type);
@@ -581,7 +587,7 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	xml_parse(main->name, main->p, main->n, &text_handler, x, &why);
 	add_notes(x);
 	writer_end(x->w);
-	/* Without any page break the number of pages is unknown. */
+	/* without any page break, the number of pages is unknown: drop the mark */
 	if (x->page == 1)
 		doc_forget_pages(d);
 	docx_note_parts(d, &x->zip);

@@ -1,12 +1,13 @@
 /* sessions/import/docx_form.c - the value of a form field of older Word files: whether a box is ticked, or which entry
- * of a list is chosen. Such a field stands between two <w:fldChar>. The first of them contains the field's
- * <w:ffData>. */
+ * of a list is chosen. Such a field is between two <w:fldChar> elements. The first of them contains the <w:ffData>
+ * element of the field. */
 #include "sessions/import/docx.h"
 #include "engine/base/utf8.h"
 
 #include <string.h>
 
-/* Return the value of an element: the index of a list's entry; for a box, 1 = ticked, 0 = not ticked. */
+/* Return the value of an element. For a list, it is the index of an entry. For a box, it is 1 if the box is ticked, and
+ * 0 if it is not. */
 static long value_of(const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");

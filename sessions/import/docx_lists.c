@@ -17,9 +17,9 @@ struct numbering {
 };
 struct list {
 	long id;
-	int of; /* the list's numbering, an index into numbering[]; -1 = none */
+	int of; /* index into numbering[] of the list's numbering; -1 = none */
 	int used;
-	long override[LIST_LEVELS]; /* start override of each level; -1 = none */
+	long override[LIST_LEVELS]; /* for each level, the start value that overrides the numbering's; -1 = none */
 };
 
 struct docx_lists {

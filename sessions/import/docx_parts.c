@@ -28,8 +28,8 @@ int docx_is_chunk(const char *name)
 
 /* ---- web archives (MHTML) ---- */
 
-/* Append the HTML of a web archive: its first part with the type text/html. If the archive has no parts, append its
- * body. */
+/* Append the HTML of a web archive: the first of its parts that has the type text/html. If the archive has no parts,
+ * append its body. */
 static void unpack_mhtml(struct str *out, const char *p, size_t n)
 {
 	struct mime whole = mime_split(p, n), part;

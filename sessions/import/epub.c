@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define SPINE_MAX 10000
-#define CSS_MAX                                                                                                        \
-	(64u << 20) /* maximum bytes of the style sheets that are read; a sheet counts for each chapter that links it */
+/* maximum number of bytes of the style sheets that are read; a sheet counts once for each chapter that links it */
+#define CSS_MAX   (64u << 20)
 
 /* An item of the manifest. `href` is its path inside the archive. */
 struct item {
@@ -33,9 +33,9 @@ struct epub {
 	struct str text; /* text of the current label */
 	int in_label, in_nav_point;
 	char *toc;           /* path of the table of contents: NCX (EPUB 2) or navigation document (EPUB 3) */
-	size_t encrypted;    /* encrypted entries other than fonts */
+	size_t encrypted;    /* number of encrypted entries other than fonts */
 	const char *chapter; /* path of the chapter that is converted */
-	size_t css;          /* bytes of style sheets that chapters have linked so far */
+	size_t css;          /* number of bytes of the style sheets that chapters have linked so far */
 };
 
 static int ends_in(const char *name, const char *ending)
@@ -45,7 +45,7 @@ static int ends_in(const char *name, const char *ending)
 	return n > k && !strcasecmp(name + n - k, ending);
 }
 
-/* 1 if the entry may be a chapter or describe the book. */
+/* 1 if the entry of the archive may be a chapter, or may describe the book. */
 static int is_text_entry(const char *name)
 {
 	static const char *const other[] = {
@@ -214,7 +214,9 @@ static const struct item *item_of(const struct epub *b, const char *id)
 
 struct picture {
 	struct writer *w;
-	int in_text, skip; /* depth inside text elements; depth inside <style> and the like */
+	/* in_text: number of open elements inside text elements; skip: number of open elements inside <style> and the
+	 * like */
+	int in_text, skip;
 };
 
 static int is_picture_text(const char *name)
@@ -316,7 +318,8 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 {
 	struct writer w = { .doc = d };
 	size_t hidden = 0, missing = 0;
-	unsigned char *done = xcalloc(b->zip.n + 1, 1); /* chapters already read: the spine may name a chapter twice */
+	/* done[i] is 1 after chapter i was read, because the spine may name a chapter twice */
+	unsigned char *done = xcalloc(b->zip.n + 1, 1);
 
 	for (size_t i = 0; i < b->n_spine && !w.full; i++) {
 		const struct item *it = item_of(b, b->spine[i]);

@@ -1,4 +1,4 @@
-/* sessions/import/fb2.c - converts FictionBook 2: one XML file, alone or in a zip archive.
+/* sessions/import/fb2.c - converts FictionBook 2: one XML file, which may be in a zip archive.
  *
  * The book's title becomes a heading; its authors and annotation follow. Titles of sections become headings whose level
  * is the depth of the section. Verses are lines. Notes follow at the end, as "[1] text". Pictures and other binary data
@@ -14,14 +14,16 @@
 struct fb2 {
 	struct writer *w;
 	int in_info;              /* 1: inside <title-info>, the description of the book itself */
-	int in_text;              /* 1: inside a body or the annotation: text is written */
+	int in_text;              /* 1: inside a body or the annotation, whose text is written */
 	struct str title, author; /* the book's title and authors, from the description */
-	struct str *into;         /* string that gets the text: title or author; NULL: neither of them is being read */
-	int headed;               /* 1: title and author have been written */
-	/* notes: 1 = this <body> contains notes; sections: number of open <section> elements */
+	/* the string that receives the text, title or author; NULL: neither of them is being read */
+	struct str *into;
+	int headed; /* 1: title and author have been written */
+	/* `notes` is 1 if the current <body> contains notes; `sections` is the number of open <section> elements */
 	int notes, sections;
-	int inner;          /* depth inside poems, quotations and the like; titles in them are not headings */
-	int in_title, skip; /* skip: number of open elements inside a title that repeats the book's title */
+	/* number of open elements inside poems, quotations and the like, whose titles are not headings */
+	int inner;
+	int in_title, skip; /* `skip` is the number of open elements inside a title that repeats the book's title */
 	struct str label;   /* title of a note */
 	/* `link` is 1 if the next text is a note's number. `bracket` is 1 if "[" was written and "]" must follow. */
 	int raised, link, bracket;

@@ -1,19 +1,22 @@
-/* sessions/import/feed.c - converts feeds of news: RSS 0.9 to 2.0 and Atom. The feed's title is a heading of level 1,
- * each entry's title one of level 2; its date and text follow. Texts are HTML inside XML. */
+/* sessions/import/feed.c - converts feeds of news: RSS 0.9 to 2.0 and Atom. The title of the feed becomes a heading of
+ * level 1. The title of each entry becomes a heading of level 2, followed by the entry's date and text. Texts are HTML
+ * inside XML. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
 
 #define TITLE_BYTES_MAX 1000
 
-/* First the data of the feed itself, then the data of the current entry. */
+/* At first the data of the feed itself; later the data of the current entry. */
 struct feed {
 	struct writer *w;
 	int level; /* level of the next heading: 1 for the title of the feed, 2 for the title of an entry */
 	struct str title, date, summary, text;
-	struct str *into; /* string that gets the text: title, date, summary or text; NULL: none is being read */
-	int depth;        /* number of open elements inside the element whose text is being read */
-	int plain;        /* 1: the element that is read has plain text or XHTML elements; 0: it has escaped HTML */
+	/* the string that receives the text: title, date, summary or text; NULL: none of them is being read */
+	struct str *into;
+	int depth; /* number of open elements inside the element whose text is being read */
+	/* 1: the element that is being read has plain text or XHTML elements; 0: it has escaped HTML */
+	int plain;
 };
 
 static int is_entry(const char *name)
@@ -44,8 +47,8 @@ static void entry_write(struct feed *x, int level)
 	x->level = level;
 }
 
-/* Return the string that receives the text of the element `name`; NULL: the element is ignored, or the string is
- * filled. */
+/* Return the string that receives the text of the element `name`; NULL: the element is ignored, or its string already
+ * has text. */
 static struct str *field_of(struct feed *x, const char *name)
 {
 	static const struct {

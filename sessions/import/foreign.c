@@ -1,5 +1,5 @@
-/* sessions/import/foreign.c - recognises files of formats that are not read. It looks at their first bytes, or at what
- * a container holds, and gives advice such as the name of a converter. */
+/* sessions/import/foreign.c - recognises files of formats that are not read. A file is recognised by its first bytes
+ * or, if it is a container, by its entries. The user gets advice such as the name of a converter. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
@@ -18,9 +18,9 @@ struct foreign {
 	enum where where;
 	uint16_t at; /* if `where` is FIRST: offset in the file at which `bytes` must be */
 	uint8_t n;
-	const char *bytes;  /* the bytes or the name to find, as `where` says; '?' stands for any byte */
-	const char *what;   /* completes the sentence "document NAME is ..." */
-	const char *advice; /* what to do with the file; NULL: it cannot become a text */
+	const char *bytes;  /* the bytes or the name to find; `where` says which; '?' stands for any byte */
+	const char *what;   /* words that complete the sentence "document NAME is ..." */
+	const char *advice; /* advice what to do with the file; NULL: it cannot become a text */
 };
 
 #define SOFFICE(to) "convert it with 'soffice --convert-to " to " FILE'"

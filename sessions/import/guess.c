@@ -1,7 +1,8 @@
 /* sessions/import/guess.c - guesses the encoding of a text that is not UTF-8 and does not declare one.
  *
- * If bytes beyond ASCII follow each other, the script is not Latin. The text is decoded with every candidate
- * encoding, and the result with the most of its language's frequent letters wins. In Latin script, bytes beyond
+ * If bytes beyond ASCII are next to each other, the script is not Latin. The text is decoded with every candidate
+ * encoding, and the result that has the largest share of the frequent letters of its language wins. In Latin script,
+ * bytes beyond
  * ASCII are isolated. There an encoding wins if nearly all its letters beyond ASCII belong to one language. */
 #include "sessions/import/import_private.h"
 
@@ -45,7 +46,7 @@ static int is_common(int32_t cp)
 }
 
 /* Score a candidate encoding: the share of frequent letters among the characters beyond ASCII, minus the share of
- * characters outside of the script. The score is at most 1. 0: the candidate is ruled out. */
+ * characters outside of the script. The score is at most 1; 0 means that the candidate is ruled out. */
 static double script_score(const struct candidate *k, const char *p, size_t n)
 {
 	struct str text = { 0 };
@@ -134,8 +135,8 @@ static const struct language {
 	{ ESPERANTO, "ĉĝĥĵŝŭĈĜĤĴŜŬ" },
 };
 
-/* Count the occurrences of each character beyond ASCII. Returns their total. *common gets the number of those that any
- * language uses (is_common). */
+/* Count the occurrences of each character beyond ASCII. Returns their total. *common receives how many of these
+ * characters are used in any language (is_common). */
 static size_t count_characters(const char *label, const char *p, size_t n, uint32_t count[COUNTED], size_t *common)
 {
 	struct str text = { 0 };
@@ -172,7 +173,8 @@ static size_t count_letters(const struct language *l, const uint32_t count[COUNT
 	return sum;
 }
 
-/* Guess an encoding of the Latin script. NULL if no other encoding fits better than Windows-1252, the default. */
+/* Guess an encoding of the Latin script. Returns NULL if no other encoding fits better than Windows-1252, which is the
+ * default. */
 static const struct charset *guess_latin(const char *p, size_t n)
 {
 	static const double enough = 0.9, better = 0.03;

@@ -1,8 +1,8 @@
 /* sessions/import/html.c - converts HTML and XHTML to text with marks (offsets of pages, headings and paragraphs).
  *
  * Hidden text is left out and counted, unless it is most of the page; navigation, scripts, forms and pictures are left
- * out, but not the text of drawings (SVG). If a page marks its main text (<main>, or a single <article>), only that
- * part is kept, and title and author before it. */
+ * out, but not the text of drawings (SVG). If a page marks its main text (<main>, or a single <article>), only the main
+ * text is kept, and the title and author before it. */
 #include "sessions/import/html_elements.h"
 #include "engine/base/utf8.h"
 
@@ -12,7 +12,7 @@
 /* Keep hidden text if it has at least this many characters and is longer than the rest of the page: then a script will
  * show the text. */
 #define HIDDEN_KEPT 20
-#define BYLINE_MAX  200 /* bytes; a longer by-line contains more than the author's name */
+#define BYLINE_MAX  200 /* maximum number of bytes of a by-line; a longer one contains more than the author's name */
 
 /* Count the UTF-8 characters that are not blank. */
 static size_t count_characters(const char *s, size_t n)
@@ -33,7 +33,7 @@ static struct html_frame *raised_frame(struct html *h)
 	return NULL;
 }
 
-/* Write a blank between a floating number, such as a line's or verse's number, and the word beside it. A floating
+/* Write a blank between a floating number, such as the number of a line or verse, and the word beside it. A floating
  * letter gets no blank: it may be the first letter of the word. */
 static void part_number(struct html *h, char next)
 {
@@ -49,7 +49,7 @@ static void part_number(struct html *h, char next)
  * for other text. */
 static void write_text(struct html *h, const char *s, size_t n)
 {
-	/* Skip signs such as a pilcrow that a heading contains as a link to itself. */
+	/* skip signs such as a pilcrow, by which a heading links to itself */
 	if (h->depth && h->frame[h->depth - 1].link &&
 	    (!strcmp(s, "¶") || (h->w->heading && (!strcmp(s, "#") || !strcmp(s, "§")))))
 		return;
@@ -87,7 +87,7 @@ static void add_text(struct html *h, const char *s)
 
 /* ---- a page ---- */
 
-/* Add the rules of the node, if it is a <style> element or links a style sheet. */
+/* Add the rules of the node to *rules, if it is a <style> element or links a style sheet. */
 static void read_styles(struct html_rules *rules, const GumboNode *node)
 {
 	const GumboVector *text = html_children(node);
@@ -104,7 +104,7 @@ static void read_styles(struct html_rules *rules, const GumboNode *node)
 	}
 }
 
-/* A node on the way from the root to the current node, and the index of the child to visit next. */
+/* A node on the path from the root to the current node, and the index of the child to visit next. */
 struct step {
 	const GumboNode *node;
 	unsigned next;
@@ -170,8 +170,8 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Return the last heading of level 1 before the main text, which consists of the ranges r[n]. Return NULL if there is
- * none, or if the main text itself has a heading of level 1. */
+/* Return the last heading of level 1 that precedes the main text, which consists of the ranges r[n]. Return NULL if
+ * there is none, or if the main text itself has a heading of level 1. */
 static const struct mark *title_before(const struct doc *d, const struct range *r, size_t n)
 {
 	const struct mark *title = NULL;
@@ -190,7 +190,7 @@ static const struct mark *title_before(const struct doc *d, const struct range *
 	return title;
 }
 
-/* Keep only the ranges r[n] of the text. If the title and the author's name stand before them, keep these, too. */
+/* Keep only the ranges r[n] of the text. If the title and the author's name precede them, keep these, too. */
 static void keep_ranges(const struct html *h, const struct range *r, size_t n)
 {
 	struct doc *d = h->w->doc;
@@ -210,8 +210,8 @@ static void keep_ranges(const struct html *h, const struct range *r, size_t n)
 	doc_keep(d, all, k + n);
 }
 
-/* Keep only the main text that the page marks, if it has at least 200 bytes and is a large part of the page: at least a
- * quarter for <main>, or half for a single <article>. */
+/* Keep only the main text that the page marks. It must have at least 200 bytes and be a large part of the page: at
+ * least a quarter if it is a <main> element, and half if it is a single <article>. */
 static void keep_main(struct html *h)
 {
 	struct doc *d = h->w->doc;
@@ -262,7 +262,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 	h = html_new(&w, NULL, &t);
 	walk(h, NULL, t.root);
 	writer_heading_end(&w);
-	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) { /* the page is mostly links */
+	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) { /* most of the page is links */
 		start_again(h, 1, 0);
 		walk(h, NULL, t.root);
 	}

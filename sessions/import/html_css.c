@@ -145,7 +145,7 @@ static enum css_value size_value(const char *s)
 }
 
 /* Evaluate the size in a value of `font`, such as "italic 700 0/0 a". The size is the first word that is "0" or a
- * number with a unit; other numbers are weights. Cuts s into words. */
+ * number with a unit; other numbers are weights. Splits s into words. */
 static enum css_value font_value(char *s)
 {
 	for (char *word, *rest = s; (word = strtok_r(NULL, " \t\r\n\f/", &rest));) {
@@ -226,7 +226,7 @@ void css_declarations(struct css_values *v, const char *p, const char *end)
 	while (p < end) {
 		const char *to = css_scan(p, end, ";{");
 
-		if (to < end && *to == '{') { /* a nested rule: not read */
+		if (to < end && *to == '{') { /* skip a nested rule */
 			to = css_block_end(to + 1, end);
 		} else {
 			declaration(v, p, to);
@@ -304,7 +304,7 @@ static enum css_match query(char *s)
 		else if (!strcmp(s, "or"))
 			return CSS_UNSURE;
 		else if (strcmp(s, "and") && strcmp(s, "only") && strcmp(s, "all") && strcmp(s, "screen"))
-			is = CSS_NO; /* a query for another medium, such as "print" */
+			is = CSS_NO; /* the query asks for another medium, such as "print" */
 		s[n] = end;
 		s += n;
 	}

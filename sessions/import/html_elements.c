@@ -1,5 +1,5 @@
 /* sessions/import/html_elements.c - what each element of a page does to its text: blocks, lists, headings, pages,
- * notes, and what is left out. */
+ * notes, and which contents are left out. */
 #include "sessions/import/html_elements.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static unsigned element_is(const char *name)
 	return e ? e->is : 0;
 }
 
-/* Return how the text of an element that begins now is shown. */
+/* Return how the text of an element is shown; the element begins now. */
 static struct html_look look_of(const struct html *h, const GumboNode *node)
 {
 	struct html_look look = h->depth ? h->frame[h->depth - 1].look : (struct html_look){ 0 };
@@ -54,7 +54,7 @@ static struct html_look look_of(const struct html *h, const GumboNode *node)
 	look.block = look.floats = 0;
 	if (tag == GUMBO_TAG_OL)
 		look.no_marker = 0;
-	/* Ignore rules that hide the whole page: a script will show the page. */
+	/* ignore rules that hide the whole page, because a script will show it */
 	if (!h->shown && tag != GUMBO_TAG_HTML && tag != GUMBO_TAG_BODY)
 		html_rules_look(h->rules, node, &look);
 	return look;
@@ -111,7 +111,7 @@ static void begin_list(struct html *h, struct html_frame *f, int ordered, const 
 	f->list = 1;
 	f->ordered = ordered != 0;
 	f->number = start && *start ? strtol(start, NULL, 10) : 1;
-	/* Write no blank line before a list inside an item, unless the item begins with that list. */
+	/* write no blank line before a list inside an item, unless the item begins with that list */
 	if (h->lists++ && !h->w->prefix.n)
 		h->w->gap = GAP_LINE;
 }
@@ -125,8 +125,8 @@ static int is_byline(const GumboNode *node)
 	       has_word(html_attr(node, "itemprop"), "author");
 }
 
-/* If a by-line, <main> or <article> begins, store its text offset. By-lines after the beginning of <main> or <article>
- * are ignored. */
+/* If the element is a by-line, <main> or <article>, store the text offset at which it begins. By-lines after the
+ * beginning of <main> or <article> are ignored. */
 static void begin_main(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
 {
 	if (!h->in_by && !h->in_main && !h->n_main && !h->in_article && !h->n_article && h->n_by < HTML_BYLINES &&
@@ -162,8 +162,8 @@ static int is_nav(const struct html *h, unsigned is, const GumboNode *node)
 	       has_word(role, "menubar");
 }
 
-/* Begin a superscript or a link. If a superscript and a link are nested, their text is the number of a note (h->raise
- * is 2). But if the link already has a "[" before its text, a superscript in it is written as plain text. */
+/* Begin a superscript or a link. If one of them is inside the other, their text is the number of a note (h->raise is
+ * 2). But if the link already has a "[" before its text, a superscript in it is written as plain text. */
 static void begin_raised(struct html *h, struct html_frame *f, const char *name)
 {
 	if (!strcmp(name, "a")) {
@@ -178,7 +178,7 @@ static void begin_raised(struct html *h, struct html_frame *f, const char *name)
 	}
 }
 
-/* 1 if the element is a link to a note, as EPUB and the usual converters mark it. */
+/* 1 if the element is a link to a note, in the markup of EPUB or of the usual converters. */
 static int is_note_link(const GumboNode *node)
 {
 	const char *class = html_attr(node, "class");
@@ -192,7 +192,7 @@ static void begin_block(struct html *h, struct html_frame *f, const char *name, 
 {
 	struct writer *w = h->w;
 
-	/* The first block of a list item stays on the line of the item's bullet. */
+	/* the first block of a list item stays on the line of the item's bullet */
 	if (f->is & BLOCK)
 		writer_gap(w, w->prefix.n ? GAP_LINE : GAP_BLOCK);
 	else if (f->is & LINE)
@@ -225,7 +225,7 @@ static void begin_block(struct html *h, struct html_frame *f, const char *name, 
 	}
 }
 
-/* Write what an element without contents stands for, such as a line break. */
+/* Write the text that replaces an element without contents, such as a line break. */
 static void void_element(struct html *h, const char *name, const GumboNode *node)
 {
 	if (h->skip)
@@ -275,7 +275,7 @@ static void begin_drawing(struct html *h, struct html_frame *f, const char *name
 		f->drawing = inside || !strcmp(name, "svg");
 }
 
-/* 1 if the contents of an element are left out. Returns 0 for a script that contains a formula, and sets f->is. */
+/* 1 if the contents of an element are left out. For a script that contains a formula, return 0 and set f->is. */
 static int is_left_out(const struct html *h, struct html_frame *f, const GumboNode *node, const char *name)
 {
 	if (!strcmp(name, "button"))
@@ -355,7 +355,7 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 	html_formula_begin(h, f, name, node);
 }
 
-/* If <main>, <article> or a by-line ends, store the text offset. */
+/* If the element is <main>, <article> or a by-line, store the text offset at which it ends. */
 static void end_main(struct html *h, const struct html_frame *f)
 {
 	size_t at = h->w->doc->text.n;

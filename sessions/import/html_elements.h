@@ -17,25 +17,25 @@ enum {
 
 /* An open element. */
 struct html_frame {
-	char name[16];      /* cut to 15 bytes; only compared */
+	char name[16];      /* name of the element, truncated to 15 bytes; it is only compared */
 	unsigned is;        /* flags BLOCK, LINE ... (html_elements.c) */
 	unsigned skips : 1; /* the element's contents are left out */
 	unsigned hides : 1; /* the element's text is counted as hidden */
 	unsigned nav : 1;   /* the element's text is counted as navigation */
 	unsigned label : 1; /* a <button> inside the element is not left out: its text is written */
 	unsigned main : 1;  /* the element is <main>, or its attribute `role` says so */
-	unsigned by : 1;    /* the element names the author: its text is a range of by[] in struct html */
+	unsigned by : 1;    /* the element names the author: its text range is stored in html.by */
 	unsigned list : 1, ordered : 1, heading : 1;
 	unsigned link_note : 1; /* "[" was written before a note's number in the element; "]" must follow at its end */
 	unsigned link : 1;      /* the element is <a> */
 	unsigned raised : 1;    /* the element is <sup> */
 	unsigned quote : 1;     /* the element is a quotation in a mail */
 	unsigned part : 1;      /* the element is a part of a formula, begun by writer_part_begin() */
-	unsigned drawing : 1;   /* SVG, outside of its <text> and <foreignObject> elements: its text is not shown */
-	/* if the element is a formula such as <mfrac>: signs before its second and third part */
+	unsigned drawing : 1;   /* the element is SVG, but not <text> or <foreignObject>: its text is not shown */
+	/* if the element is a formula such as <mfrac>: the signs before its second part and before its third part */
 	const char *signs[2];
 	const char *separators, *close; /* attributes of <mfenced>; the page's tree owns them */
-	unsigned parts;                 /* child elements that have begun so far */
+	unsigned parts;                 /* number of child elements that have begun so far */
 	/* If the element is a part of a formula, `part_begin` is the result of writer_part_begin(), and `ranges` was
 	 * the value of n_main + n_article + n_by (struct html) when the part began. */
 	size_t part_begin, ranges;
@@ -46,8 +46,10 @@ struct html_frame {
 
 /* An open table. */
 struct html_grid {
-	size_t column;            /* column of the next cell */
-	long below[HTML_COLUMNS]; /* [column] number of rows below the current row that a cell reaches into (rowspan) */
+	size_t column; /* column of the next cell */
+	/* below[column] is the number of rows below the current row into which a cell of this column reaches
+	 * (rowspan) */
+	long below[HTML_COLUMNS];
 };
 
 struct html {
@@ -58,18 +60,19 @@ struct html {
 	/* number of open elements in frame[], and number of open elements that did not fit */
 	int depth, deeper;
 	int skip, hide, nav; /* number of open elements in which the flag `skips`, `hides` or `nav` is set */
-	size_t hidden;       /* characters of hidden text left out */
-	size_t left_out;     /* characters of navigation left out */
+	size_t hidden;       /* number of characters of hidden text that were left out */
+	size_t left_out;     /* number of characters of navigation that were left out */
 	int lists;           /* number of open lists */
 	/* Kind of the text that follows. 0 = ordinary text; 1 = a superscript. 2 = a superscript inside a link, or a
 	 * link inside a superscript: if such a text begins with a digit, it is the number of a note. */
 	int raise;
-	int apart; /* 1: a floating element begins or ends before the text that follows */
+	int apart; /* 1: a floating element begins or ends directly before the next text */
 	/* `main` has the text ranges of the <main> elements that have ended, and `article` those of the <article>
 	 * elements. If such an element is open, the next entry already has the beginning of its range. */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
-	int in_main, in_article; /* number of open <main> elements; number of open <article> elements */
+	/* in_main is the number of open <main> elements; in_article is the number of open <article> elements */
+	int in_main, in_article;
 	/* `by` has the text ranges of the elements that name the author and stand before <main> and <article>. If such
 	 * an element is open, the next entry already has the beginning of its range. */
 	struct range by[HTML_BYLINES];
@@ -85,7 +88,7 @@ static inline int html_look_hides(const struct html_look *look)
 	return look->gone || look->invisible || look->no_size;
 }
 
-/* 1 if the attribute value s, a list of words, contains the word, in any case. */
+/* 1 if the attribute value s, a list of words, contains the word, in upper or lower case. */
 static inline int has_word(const char *s, const char *word)
 {
 	return html_has_word(s, word, strlen(word));
@@ -103,14 +106,14 @@ void html_element_end(struct html *, const GumboNode *);
 void html_rows_begin(struct html *);
 void html_row_begin(struct html *);
 void html_row_end(struct html *);
-/* Begin a cell. First write empty cells for the columns that cells above reach into. */
+/* Begin a cell. First write empty cells for the columns into which cells of rows above reach. */
 void html_cell_begin(struct html *, struct html_frame *, const GumboNode *);
 /* End a cell: write an empty cell for each further column that it covers (colspan). */
 void html_cell_end(struct html *, const struct html_frame *);
 
 /* ---- html_formula.c ---- */
 
-/* Begin an element that may belong to a MathML formula. Signs such as the fraction's "/" are not in MathML's text:
+/* Begin an element that may belong to a MathML formula. The text of MathML lacks signs such as the "/" of a fraction:
  * write them between the parts. */
 void html_formula_begin(struct html *, struct html_frame *, const char *name, const GumboNode *);
 void html_formula_end(struct html *, const struct html_frame *);

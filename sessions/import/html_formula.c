@@ -1,6 +1,6 @@
 /* sessions/import/html_formula.c - writes the formulas of a page: MathML, or what older pages have instead.
  *
- * KaTeX and MathJax write each formula twice: as letters for the eye (aria-hidden), and as MathML for screen readers.
+ * KaTeX and MathJax write each formula twice: as visible letters (aria-hidden), and as MathML for screen readers.
  * MathJax also leaves a script with the formula's source behind. Only one of these forms becomes text. */
 #include "sessions/import/html_elements.h"
 
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Write the separator before the next part of <mfenced>. parts: how many parts have begun. Separator i stands after
- * part i, and the last separator stands after all further parts. */
+/* Write the separator before the next part of <mfenced>. `parts` is the number of parts that have begun. Separator i
+ * stands after part i, and the last separator stands after all further parts. */
 static void separator_write(struct html *h, const char *separators, unsigned parts)
 {
 	const char *at = separators, *next = at;
@@ -22,8 +22,8 @@ static void separator_write(struct html *h, const char *separators, unsigned par
 	writer_text(h->w, at, (size_t)(next - at));
 }
 
-/* Begin a part of <mmultiscripts>: the base, then its subscripts and superscripts in pairs, "_a" and "^b". Scripts at
- * the left of the base are also written after the base. */
+/* Begin a part of <mmultiscripts>: the base, then its subscripts and superscripts in pairs, "_a" and "^b". Subscripts
+ * and superscripts at the left of the base are also written after the base. */
 static void script_begin(struct html *h, struct html_frame *f, struct html_frame *outer, const char *name)
 {
 	unsigned i = outer->parts++;

@@ -13,28 +13,31 @@ enum {
 	RULES_MAX = 1 << 16, /* maximum number of rules of a page; further rules are ignored */
 	SELECTOR_MAX = 1000, /* maximum number of bytes of a selector; longer selectors are ignored */
 	NESTED_MAX = 8,      /* a rule inside more nested at-rules than this is ignored */
-	/* Maximum number of comparisons by css_selector_matches() for one page. After that many, rules are
-	 * no longer compared: for as many rules again the result is CSS_UNSURE, then rules are ignored. */
+	/* Maximum number of comparisons by css_selector_matches() for one page. When it is reached, selectors are no
+	 * longer compared. For the next TRIES_ALL rules, the result is then CSS_UNSURE; all further rules are
+	 * ignored. */
 	TRIES_ALL = 20000000
 };
 
 /* A selector with the declarations of its block. If a block has a list of selectors, each of them becomes a rule. */
 struct rule {
 	struct css_selector selector;
-	int unsure; /* 1: the rule is inside an at-rule, such as @media, and it is unknown whether that matches */
+	/* 1: the rule is inside an at-rule, such as @media, and weir cannot tell whether the at-rule matches */
+	int unsure;
 	struct css_values values;
 	int32_t next; /* next rule of the same bucket, an index into html_rules.rule; -1 = none */
 };
 
 struct html_rules {
-	const struct html_sheets *sheets; /* finds linked style sheets; NULL = none is read */
+	const struct html_sheets *sheets; /* finds linked style sheets; NULL = linked style sheets are not read */
 	char **sheet;                     /* [n_sheet] texts of the style sheets, into which `compounds` points */
 	size_t n_sheet, cap_sheet;
 	struct rule *rule;
 	size_t n, cap;
 	struct css_compounds compounds;
-	int32_t bucket[CSS_BUCKETS]; /* [css_selector.bucket] index of the first rule in the bucket's list; -1 = none */
-	int matters;                 /* 1: some rule hides text, or shows it on lines of its own */
+	/* bucket[css_selector.bucket] is the index of the first rule in the bucket's list; -1 = the list is empty */
+	int32_t bucket[CSS_BUCKETS];
+	int matters; /* 1: at least one rule hides text, or shows it on lines of its own */
 	/* number of comparisons so far, plus the number of rules that were not compared because of TRIES_ALL */
 	int tries;
 };
@@ -74,8 +77,8 @@ static enum css_match at_rule(const char *p, const char *end)
 	               : CSS_NO;
 }
 
-/* Add the rules of a style sheet or at-rule. `media` says whether the media query around them matches. `nested` is the
- * number of at-rules around them. */
+/* Add the rules of a style sheet or at-rule. `media` says whether the media query around these rules matches. `nested`
+ * is the number of at-rules around them. */
 static void read_rules(struct html_rules *r, const char *p, const char *end, enum css_match media, int nested)
 {
 	while ((p = css_skip_blanks(p, end)) < end) {
@@ -220,8 +223,8 @@ static void try_rules(struct html_rules *r, const GumboNode *node, struct winner
 	}
 }
 
-/* If the value v shows or hides text, set *hidden accordingly. Otherwise *hidden stays as inherited from the parent
- * element. */
+/* If the value v shows or hides text, set *hidden accordingly. Otherwise leave *hidden as it was inherited from the
+ * parent element. */
 static void change(unsigned char *hidden, enum css_value v)
 {
 	if (v == CSS_HIDES || v == CSS_SHOWS)

@@ -15,11 +15,11 @@ enum {
 struct simple {
 	char kind;               /* first byte of the selector: '*', '.', '#', '[' or ':'; 'a' = an element's name */
 	int element;             /* 1: a pseudo-element, such as "::before" */
-	const char *p, *end;     /* [p, end): name in the selector; NULL for '*' and '[' */
-	const char *in, *in_end; /* [in, in_end): text between the selector's brackets; NULL = no brackets */
+	const char *p, *end;     /* [p, end): the name in the selector; NULL if the selector begins with '*' or '[' */
+	const char *in, *in_end; /* [in, in_end): the text between the selector's brackets; NULL = it has no brackets */
 };
 
-/* Read one simple selector at *p and move *p to its end. Returns 0 if there is none. */
+/* Read one simple selector at *p and move *p to its end. Returns 0 if there is no simple selector at *p. */
 static int simple_next(struct simple *s, const char **p, const char *end)
 {
 	const char *at = *p;
@@ -57,7 +57,7 @@ static int simple_next(struct simple *s, const char **p, const char *end)
 	return s->p < s->end;
 }
 
-/* 1 if the name [p, end) in a selector is the word of n bytes. The name may have escapes ("md\:block", "\31 0"). */
+/* 1 if the name [p, end) in a selector is the word of n bytes. The name may contain escapes ("md\:block", "\31 0"). */
 static int name_is(const char *p, const char *end, const char *word, size_t n)
 {
 	const char *stop = word + n;
@@ -201,7 +201,8 @@ static enum css_match compound_matches(const GumboNode *node, const char *p, con
 	return is;
 }
 
-/* Match the list of selectors in :is(), :where() or :not(). Selectors with combinators are not tried: CSS_UNSURE. */
+/* Match the list of selectors in :is(), :where() or :not(). Selectors with combinators are not tried: the result is
+ * then CSS_UNSURE. */
 static enum css_match any_matches(const GumboNode *node, const char *p, const char *end)
 {
 	enum css_match is = CSS_NO;
@@ -222,7 +223,8 @@ static const GumboNode *parent(const GumboNode *n)
 	return n->parent && n->parent->type == GUMBO_NODE_ELEMENT ? n->parent : NULL;
 }
 
-/* Match part[i] with the node, and part[0 .. i - 1] with elements above or before it, as the combinators demand. */
+/* Match part[i] with the node, and part[0 .. i - 1] with elements above or before the node, as the combinators
+ * demand. */
 static enum css_match parts_match(const struct css_compound *part, size_t i, const GumboNode *node, int *tries)
 {
 	enum css_match is, best = CSS_NO;
@@ -266,8 +268,8 @@ uint32_t css_bucket(char kind, const char *p, size_t n)
 }
 
 /* Add the specificity of a compound selector to *specificity. Set *bucket to the hash bucket of the selector's id. If
- * it has no id, use its first class; if it has no class, use its element name. *bucket is 0 if it has none of them.
- * Returns -1 if the text is not a valid selector. */
+ * the selector has no id, use its first class; if it has no class either, use its element name. If it has none of them,
+ * set *bucket to 0. Returns -1 if the text is not a valid selector. */
 static int compound_weigh(const struct css_compound *part, uint32_t *specificity, uint32_t *bucket)
 {
 	const char *p = part->p;

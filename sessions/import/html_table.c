@@ -14,7 +14,7 @@ static struct html_grid *grid_now(struct html *h)
 	return i >= 0 && i < WRITER_TABLES ? &h->grid[i] : NULL;
 }
 
-/* Write empty cells for the next columns that cells of rows above reach into. */
+/* Write empty cells for the next columns into which cells of rows above reach. */
 static void skip_columns(struct html *h, struct html_grid *g)
 {
 	for (; g->column < HTML_COLUMNS && g->below[g->column]; g->column++) {
@@ -29,7 +29,7 @@ static long span_of(const GumboNode *node, const char *name, long most)
 	const char *s = html_attr(node, name);
 	long span = s ? strtol(s, NULL, 10) : 1;
 
-	/* rowspan=0: to the end of the group of rows */
+	/* rowspan=0 means up to the end of the group of rows */
 	return span < 0 || (!span && *name == 'c') || !s || !byte_is_digit(s[strspn(s, " ")]) ? 1
 	       : !span || span > most                                                         ? most
 	                                                                                      : span;

@@ -140,7 +140,7 @@ static size_t find_open(const struct tags *k, GumboTag t)
 	return i;
 }
 
-/* End the elements that must end where start tag t begins: a paragraph, and an element of the same name. */
+/* End the elements that must end where start tag t begins: an open paragraph, and an open element of the same name. */
 static void make_way(struct tags *k, GumboTag t, enum kind kind)
 {
 	size_t i = k->n;
@@ -194,7 +194,7 @@ static int tag_ends(struct tags *k, GumboTag t)
 		remove_open(k, i - 1);
 		return 1;
 	}
-	/* The end of an inline element does not end the blocks in it. */
+	/* the end of an inline element does not end the blocks in it */
 	for (size_t j = i; kind_of(t) == INLINE && j < k->n; j++)
 		if (!is_inline(k->open[j]))
 			return 1;
@@ -202,7 +202,7 @@ static int tag_ends(struct tags *k, GumboTag t)
 	return 1;
 }
 
-/* 1 if the contents of the element are no markup. */
+/* 1 if the contents of the element contain no markup. */
 static int is_raw(GumboTag t)
 {
 	return t == GUMBO_TAG_SCRIPT || t == GUMBO_TAG_STYLE || t == GUMBO_TAG_TEXTAREA || t == GUMBO_TAG_TITLE ||
@@ -233,7 +233,8 @@ static size_t name_length(const char *p, const char *end)
 	return n;
 }
 
-/* Return the end of the contents of a raw element (is_raw()), which begin at p: its end tag, or `end`. */
+/* Return the end of the contents of a raw element (is_raw()). The contents begin at p, and end at the element's end tag
+ * or at `end`. */
 static const char *raw_end(const char *p, const char *end, const char *name, size_t n)
 {
 	while ((p = memmem(p, (size_t)(end - p), "</", 2)) && (size_t)(end - p) >= n + 2) {
@@ -330,7 +331,7 @@ static void prepare(struct str *out, const char *p, size_t n, int xml)
 		} else if (xml && end - p > 9 && !memcmp(p, "<![CDATA[", 9)) {
 			p = copy_cdata(out, p, end);
 		} else {
-			/* A comment is copied whole. */
+			/* copy a comment as a whole */
 			to = !memcmp(p, "<!-", 3) ? find(p + 2, end, "-->") : p + 1;
 			str_add(out, p, (size_t)(to - p));
 			p = to;

@@ -17,7 +17,7 @@
 
 enum {
 	FILE_MOST = 262144,  /* maximum number of bytes that are read of a .gitignore */
-	PATTERN_MOST = 1024, /* a longer pattern is left out */
+	PATTERN_MOST = 1024, /* maximum length of a pattern; a longer pattern is left out */
 	ABOVE_MOST = 64,     /* maximum number of folders above the listed one in which .git is looked for */
 };
 
@@ -45,8 +45,8 @@ static int brackets_closed(const char *p)
 	return 1;
 }
 
-/* Copy the first segment of a path or pattern to out[]: the text up to '/' or the end. Returns its length; -1 = too
- * long. */
+/* Copy the first segment of a path or pattern to out[]. A segment ends at '/' or at the end. Returns the length of the
+ * segment; -1 = it is too long. */
 static long segment(const char *p, char out[PATTERN_MOST + 1])
 {
 	size_t n = strcspn(p, "/");
@@ -58,8 +58,8 @@ static long segment(const char *p, char out[PATTERN_MOST + 1])
 	return (long)n;
 }
 
-/* 1 if the first segment of a pattern matches the first segment of a path. *next_pattern and *next get the segments
- * after them; NULL = there are none. */
+/* 1 if the first segment of a pattern matches the first segment of a path. *next_pattern and *next receive pointers to
+ * the next segments of pattern and path; NULL = there is none. */
 static int segment_matches(const char *pattern, const char *path, const char **next_pattern, const char **next)
 {
 	char a[PATTERN_MOST + 1], b[PATTERN_MOST + 1];
@@ -105,9 +105,10 @@ static int path_matches(const char *pattern, const char *path)
 
 struct ignore_rule {
 	char *pattern;
-	int unless; /* 1: the pattern begins with "!", so a path that matches it is not ignored */
+	int unless; /* 1: the pattern begins with "!", so a path that matches is not ignored */
 	int folder; /* 1: the pattern matches only folders */
-	/* 1: the pattern is matched with a file's name; 0: with its path below the folder of the .gitignore */
+	/* 1: the pattern is matched with the name of a file; 0: with the file's path below the folder of the
+	 * .gitignore */
 	int anywhere;
 };
 
@@ -121,7 +122,7 @@ static int rule_parse(char *line, struct ignore_rule *r)
 	if (*line == '#' || n > PATTERN_MOST)
 		return 0;
 	line += r->unless;
-	/* Blanks at the end are not part of the pattern, unless a backslash precedes the first of them. */
+	/* blanks at the end are not part of the pattern, unless a backslash precedes the first of them */
 	for (size_t i = 0; line[i]; i++)
 		if (line[i] == '\\' && line[i + 1])
 			kept = ++i + 1;
@@ -141,7 +142,7 @@ struct ignore_file {
 	size_t base; /* length of the folder's path, with the slash after it */
 	int level;   /* level of the .gitignore's folder, as given to ignores_enter() */
 	struct str text;
-	struct ignore_rule *rule; /* [n_rule] in the order of the file; the strings are in text */
+	struct ignore_rule *rule; /* [n_rule] the rules in the order of the file; their strings are in `text` */
 	size_t n_rule, cap;
 };
 
@@ -184,8 +185,8 @@ static int file_read(const char *path, struct str *out)
 	return out->n ? 0 : -1;
 }
 
-/* Match a path with the patterns of a file. Returns 1 = git ignores it; 0 = a pattern with "!" matched last, so git
- * does not ignore it; -1 = no pattern matches. */
+/* Match a path with the patterns of a file. Returns 1 if git ignores the path. Returns 0 if the last pattern that
+ * matches has "!", so that git does not ignore the path. Returns -1 if no pattern matches. */
 static int file_tells(const struct ignore_file *f, const char *path, int is_folder)
 {
 	const char *name = strrchr(path, '/') + 1;

@@ -27,7 +27,7 @@ static int refuse_errno(struct err *e, const char *path, const char *what, int c
 
 /* ---- bytes ---- */
 
-/* Wait until fd can be read without blocking.  -1: the user stopped the import. */
+/* Wait until fd can be read without blocking. Returns 0; or -1 if the user has stopped the import. */
 static int wait_for_bytes(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -38,7 +38,8 @@ static int wait_for_bytes(int fd)
 	return -1;
 }
 
-/* Read fd to its end. More than DOC_BYTES_MAX bytes are an error. hint: expected number of bytes; 0 = unknown. */
+/* Read fd to its end. More than DOC_BYTES_MAX bytes are an error. `hint` is the expected number of bytes; 0 =
+ * unknown. */
 static int read_all(int fd, const char *path, size_t hint, char **out, size_t *out_n, struct err *e)
 {
 	size_t cap = hint ? hint + 1 : 65536, n = 0;
@@ -86,7 +87,7 @@ static int read_all(int fd, const char *path, size_t hint, char **out, size_t *o
 	return -1;
 }
 
-/* 0 if this is a regular file of allowed size; else -1, and *e says what it is. */
+/* Check that the path is a regular file of an allowed size. Returns 0; or -1, and then *e says what the path is. */
 static int check_kind(const char *path, const struct stat *st, struct err *e)
 {
 	switch (st->st_mode & S_IFMT) {
@@ -121,7 +122,7 @@ static int read_file(const char *path, char **buf, size_t *n, struct stat *opene
 		return refuse_errno(e, path, "opened", errno);
 	if (check_kind(path, &st, e))
 		return -1;
-	/* O_NONBLOCK: open() must not wait for a writer if a FIFO has replaced the file. */
+	/* O_NONBLOCK: if a FIFO has replaced the file meanwhile, open() must not wait for a writer */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return refuse_errno(e, path, "opened", errno);

@@ -61,9 +61,9 @@
 /* ---- type.c ---- */
 
 /* Find the type of a document by its first bytes, mime (a server's Content-Type, or NULL) and the ending of its name.
- * DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE if no other format is recognised. */
+ * Returns DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE if no other format is recognised. */
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n);
-/* 1 for a text whose lines are rows of a table, by the ending of its name. */
+/* 1 if the ending of the name says that the lines of the text are rows of a table. */
 int doc_is_table(const char *name);
 
 /* ---- charset.c ---- */
@@ -72,21 +72,22 @@ struct charset {
 	const char *name;  /* name for users: "Windows-1251" */
 	const char *iconv; /* name for iconv() */
 };
-extern const struct charset charset_utf16le, charset_utf16be; /* recognised by byte order mark */
+extern const struct charset charset_utf16le, charset_utf16be; /* these two are recognised by a byte order mark */
 /* Find a charset by a web label ("latin1", "utf8", "x-sjis"); NULL: unknown. */
 const struct charset *charset_by_label(const char *label, size_t n);
 /* Find the charset that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
 /* 1 if a character may have several bytes: Chinese, Japanese, Korean. */
 int charset_is_wide(const struct charset *);
-/* Load all of iconv's conversions and keep them in memory. Call before jail_enter(): glibc loads each conversion from
+/* Load all of iconv's conversions and keep them in memory. Call this before jail_enter(): glibc loads each conversion
+ * from
  * a file, and the jailed process cannot open files. */
 void charset_load(void);
-/* Append p[n] to *out as UTF-8. Bytes that cannot be decoded become U+FFFD; *replaced gets the number of these U+FFFD.
- * -1: iconv does not know the charset. */
+/* Append p[n] to *out as UTF-8. Bytes that cannot be decoded become U+FFFD; *replaced receives their number. Returns 0;
+ * or -1 if iconv does not know the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
-/* Append a page (HTML, XHTML or text) as valid UTF-8. Its encoding is the declared one, else guessed from its bytes.
- * The output of iconv() is checked and made valid, too. */
+/* Append a page (HTML, XHTML or text) as valid UTF-8. The encoding is the one that the page declares, or else it is
+ * guessed from the bytes. The output of iconv() is checked and made valid, too. */
 void charset_decode_page(const char *p, size_t n, struct str *out);
 /* Return the UTF-8 character of a byte in Adobe's font Symbol, which has an encoding of its own. */
 const char *charset_symbol(unsigned char);
@@ -99,7 +100,7 @@ enum form_kind { FORM_NONE, FORM_BOX, FORM_LIST };
 /* A form field of DOCX or RTF. If all members are zero, there is none. */
 struct form_field {
 	enum form_kind kind;
-	int is_set; /* 1: value is the user's, not the default */
+	int is_set; /* 1: the value was set by the user, and is not the default */
 	long value; /* for a box: 1 = ticked; for a list: index of the chosen entry */
 	char *entry[FORM_ENTRIES];
 	size_t n_entry;
@@ -122,28 +123,30 @@ const char *symbol_text(int font, unsigned char byte);
 
 /* ---- guess.c ---- */
 
-/* Guess the charset of a text that is not UTF-8.  NULL: no charset fits better than Windows-1252. */
+/* Guess the charset of a text that is not UTF-8.  Returns NULL if no charset fits better than Windows-1252. */
 const struct charset *charset_guess(const char *p, size_t n);
 
 /* ---- clean.c ---- */
 
-/* Leave out escape sequences, overstruck characters and earlier states of progress lines, and add notices of this.
+/* Leave out escape sequences, overstruck characters and earlier states of progress lines, and add notices that say so.
  * Other carriage returns end a line. */
 void doc_clean_printed(struct doc *);
-/* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), and add a notice of this. */
+/* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), and add a notice that says
+ * so. */
 void doc_shorten_data(struct doc *);
 
 /* ---- divided.c ---- */
 
-/* Join the words of a plain text that hyphens divide at the ends of lines, if the text has them elsewhere in one piece.
+/* Join the words of a plain text that hyphens divide at the ends of lines, if the text also has these words undivided.
  * Lines keep their numbers. */
 void doc_join_divided(struct doc *);
 
 /* ---- man.c ---- */
 
-/* Nonzero if a text begins as the source of a manual page: 1 = with macros of man(7), 2 = of mdoc(7). */
+/* 1 or 2 if the beginning of a text shows that it is the source of a manual page: 1 = with macros of man(7), 2 = of
+ * mdoc(7). Else 0. */
 int man_is_source(const char *text, size_t n);
-/* Replace the source of a manual page by what it prints, and mark its title and headings. */
+/* Replace the source of a manual page by the text that the page shows, and mark its title and headings. */
 void man_read(struct doc *);
 
 /* ---- writer.c ---- */
@@ -156,35 +159,36 @@ enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
  * stored in `gap`. It is written when the second text follows. */
 struct writer {
 	struct doc *doc;   /* receives text, marks, pages and notices */
-	enum gap gap;      /* pending gap before the next text */
-	int pre;           /* > 0: keep white space */
-	int quoting;       /* 1: <blockquote> is a quotation in a mail, whose lines begin with "> " */
+	enum gap gap;      /* gap that must be written before the next text */
+	int pre;           /* > 0: white space is kept */
+	int quoting;       /* 1: <blockquote> means a quotation in a mail, whose lines begin with "> " */
 	int quotes;        /* number of open quotations */
 	int full;          /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
-	struct str prefix; /* indent and label of a list item, written before its text */
-	struct str page;   /* label of the pending page mark */
+	struct str prefix; /* indent and label of a list item, which are written before the item's text */
+	struct str page;   /* label of a page whose mark must be set at the next text */
 	int page_due;
 	int heading; /* level of the current heading; 0 = none */
 	size_t heading_at;
 	size_t raised_end; /* text offset at which the superscript of the last writer_raise() ends */
 	struct table {
-		size_t row, mark; /* text offset and mark index where the row begins */
-		size_t *cell;     /* [n_cell] text offsets where cells begin */
+		size_t row, mark; /* text offset, and index in doc->mark, at which the row begins */
+		size_t *cell;     /* [n_cell] text offsets at which the cells of the row begin */
 		size_t n_cell, cap;
-		/* 1: leave the cells of this row as lines, because the row contains a table or writer_row_keep() was
-		 * called */
+		/* 1: the cells of this row remain on lines of their own, because the row contains a table or
+		 * writer_row_keep() was called */
 		int nested;
 	} table[WRITER_TABLES];
-	int tables; /* nesting depth; may exceed WRITER_TABLES */
+	int tables; /* nesting depth of the open tables; may exceed WRITER_TABLES */
 	int sheet;  /* 1: the tables are sheets of a workbook; each row becomes one line, even a long row */
 };
-void writer_text(struct writer *, const char *s, size_t n); /* write UTF-8 text; collapse white space unless w->pre */
+/* write UTF-8 text; white space is collapsed unless w->pre is set */
+void writer_text(struct writer *, const char *s, size_t n);
 void writer_gap(struct writer *, enum gap);
 /* Write a line break. `begun` is 1 if the paragraph already has text; if so, two line breaks in a row make a blank
  * line. */
 void writer_line(struct writer *, int begun);
 /* Call before superscript text. If the text is a number and follows a letter, digit or bracket, '^' is written first.
- * Without it, 10 with exponent 3 would become 103. */
+ * Without the '^', 10 with exponent 3 would become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
 /* Write a part of a formula, such as an exponent. writer_part_begin() writes the part's sign ("^") and returns the
  * offset after it. Pass this offset to writer_part_end(), which puts a part of several words into brackets. */
@@ -200,12 +204,12 @@ void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
 void writer_cell_begin(struct writer *);
 void writer_row_end(struct writer *);
-/* Write the last cell or row `times` more times. A spreadsheet file stores equal neighbouring cells or rows only
+/* Write the last cell or row `times` more times. A spreadsheet file stores a sequence of equal cells or rows only
  * once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
-/* Keep each cell of the open rows on a line of its own. Call it when the offset of text in these rows was stored:
- * joining the cells would move that text. */
+/* Keep each cell of the open rows on a line of its own. Call this if the offset of a text in these rows was stored,
+ * because joining the cells would move the text. */
 void writer_row_keep(struct writer *);
 /* End the open heading and page, and free the writer's memory, but not the document. */
 void writer_end(struct writer *);
@@ -213,10 +217,11 @@ void writer_end(struct writer *);
 /* ---- marks.c, marks_*.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
-void doc_forget_pages(struct doc *); /* delete the page marks, because it is unknown where pages begin */
+void doc_forget_pages(struct doc *); /* delete the page marks, because nobody knows where the pages begin */
 /* Mark form feeds as pages. If the type is DOC_TEXT or DOC_MARKDOWN, also mark the headings. */
 void doc_mark_text(struct doc *);
-void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank lines as paragraphs; then sort all marks */
+/* mark sequences of lines between blank lines as paragraphs; then sort all marks */
+void doc_mark_paragraphs(struct doc *);
 /* Bytes [from, to) of a text. */
 struct range {
 	size_t from, to;
@@ -224,12 +229,13 @@ struct range {
 /* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of the ranges move
  * to the next text that is kept. */
 void doc_keep(struct doc *, const struct range *, size_t n);
-/* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out. Add another one if damage
- * ended the text early; *why is then the parser's error. -1 if there is no text. */
+/* End the import of DOCX or OpenDocument. Add a notice if hidden characters were left out; `hidden` is their number.
+ * Add another notice if damage has ended the text early; *why is then the parser's error. Returns 0, or -1 if there is
+ * no text. */
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
 /* Add a notice such as "3 comments left out", unless n is 0. `what` is the noun, "comment". */
 void doc_note_left_out(struct doc *, size_t n, const char *what);
-/* add one notice, a sentence */
+/* add one notice, which is a sentence */
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
  * does not. */
@@ -240,7 +246,7 @@ int heading_level(const char *line, size_t n);
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
 
-/* Format of the notice about hidden text. Arguments: the count, and " was" or "s were". */
+/* Format of the notice about hidden text. Its arguments are the number of characters, and " was" or "s were". */
 #define HIDDEN_TEXT "%zu hidden character%s left out"
 
 /* ---- converters, run in the jailed process ----
@@ -249,8 +255,8 @@ int heading_title(const char *line, size_t n);
  * e->msg then is only the end of a sentence, such as "is encrypted". The parent process puts "document 'NAME' " before
  * it. */
 
-/* Finds style sheets that a page names by <link>. find() returns the n bytes of the sheet `href`, which stay valid
- * until the page is converted. It returns NULL if the sheet is missing. */
+/* How to find the style sheets that a page names by <link>. find() returns the n bytes of the sheet `href`, which stay
+ * valid until the page is converted. It returns NULL if the sheet is missing. */
 struct html_sheets {
 	const char *(*find)(void *ud, const char *href, size_t *n);
 	void *ud;
@@ -272,21 +278,21 @@ int fb2_import(const char *p, size_t n, struct doc *, struct err *);
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
 /* unpack a gzip file: the document's text becomes the unpacked bytes */
 int gzip_import(const char *p, size_t n, struct doc *, struct err *);
-/* The input of these two functions is text that text_decode() has decoded. */
+/* these two functions need text that text_decode() has decoded */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
 int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
 /* Import a PDF; pdf_feed() describes the input. A page without readable text gets a mark of level PAGE_EMPTY or
- * PAGE_UNREADABLE. The parent process then has this page recognised. The document may have no text at all. */
+ * PAGE_UNREADABLE, and the parent process then recognises its text. The document may have no text at all. */
 int pdf_import(const char *p, size_t n, struct doc *, struct err *);
-/* Append the language that the catalog of a PDF names, such as "de-AT", cut to 15 bytes. In pdf_language.c. */
+/* Append the language that the catalog of a PDF names, such as "de-AT", truncated to 15 bytes. In pdf_language.c. */
 void pdf_language(const char *p, size_t n, struct str *out);
 
 /* ---- zip.c ---- */
 
 struct zip_entry {
 	char *name;
-	/* further names under which zip_find() finds the entry: names in Unicode NFC with case folded, each between
-	 * newlines */
+	/* other names under which zip_find() finds the entry. They are in Unicode NFC with case folded, and each is
+	 * between newlines. */
 	char *keys;
 	char *p;
 	size_t n;
@@ -295,14 +301,14 @@ struct zip {
 	struct zip_entry *entry;
 	size_t n, cap;
 };
-/* Unpack the entries whose name want() accepts. Too many entries, too large ones and too high a compression ratio are
- * errors. */
+/* Unpack the entries whose name want() accepts. Too many entries, entries that are too large, and a compression ratio
+ * that is too high are errors. */
 int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
 /* Find an entry by its name. If no entry has exactly this name, find one by its keys (struct zip_entry). NULL: there is
  * none. */
 const struct zip_entry *zip_find(const struct zip *, const char *name);
 /* Resolve href, a link in the entry `base`, to the name of an entry, which the caller frees: decode %XX, resolve "."
- * and "..", drop "#...". NULL if the path would leave the archive. */
+ * and "..", drop "#...". Returns NULL if the path would leave the archive. */
 char *zip_path(const char *base, const char *href, size_t n);
 void zip_free(struct zip *);
 
@@ -314,20 +320,20 @@ struct xml_attr {
 	size_t n;
 }; /* `name` has no namespace prefix; `value` has n bytes and no NUL */
 struct xml_handler {
-	/* names come without namespace prefix */
+	/* the names of elements and attributes have no namespace prefix */
 	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);
 	void (*end)(void *ud, const char *name);
 	void (*text)(void *ud, const char *s, size_t n);
 };
-/* Parse well-formed XML without external files and without entities other than the five predefined ones. -1: *e says
- * what is wrong and where; the handler has been called for everything before that. */
+/* Parse well-formed XML without external files and without entities other than the five predefined ones. Returns 0 or
+ * -1. After -1, *e says what is wrong and where; the handler was called for everything before that place. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 /* Append a file as UTF-8 to *text. Returns the offset in *text after the XML declaration. Pass this offset to
  * xml_parse(). */
 const char *xml_decode(const char *p, size_t n, struct str *text);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
-/* Return the number in an attribute; `otherwise` if the attribute is NULL, empty or too long. */
+/* Return the number in an attribute, or the value `otherwise` if the attribute is NULL, empty or too long. */
 long xml_number(const struct xml_attr *, long otherwise);
 
 /* ---- opc.c ---- */
@@ -336,21 +342,22 @@ long xml_number(const struct xml_attr *, long otherwise);
 struct opc {
 	const struct zip *zip;
 	struct opc_relation {
-		char *id, *type; /* `type` is a URL that ends in "/worksheet" or another kind of part */
-		char *target;    /* name of the entry; the archive may lack this entry */
+		char *id, *type; /* `type` is a URL; its end, such as "/worksheet", names the kind of the part */
+		char *target;    /* name of the part's entry; the archive may lack this entry */
 	} * relation;
 	size_t n, cap;
 };
-/* Read the relationships of a part ("" = of the whole file). A part without relationships gives an empty list. */
+/* Read the relationships of the part with this name; "" means those of the whole file. A part without relationships
+ * gives an empty list. */
 void opc_read(struct opc *, const struct zip *, const char *part);
 void opc_free(struct opc *);
 /* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
 const struct zip_entry *opc_by_id(const struct opc *, const struct xml_attr *id);
 const struct zip_entry *opc_by_type(const struct opc *, const char *type);
 /* Find the main part of the file, which the file's relationships name. If they do not name it, take the entry with the
- * name `usual`. NULL: the part is missing. */
+ * name `usual`. Returns NULL if the part is missing. */
 const struct zip_entry *opc_main(const struct zip *, const char *usual);
-/* For zip_read(): 1 for XML that may contain text of the document. */
+/* A callback for zip_read(): 1 for XML that may contain text of the document. */
 int opc_want(const char *name);
 /* Count the entries whose names begin with `beginning`, such as "xl/charts/chart", and that contain an element with
  * this name. */
@@ -371,15 +378,18 @@ enum list_format {
 };
 struct list_level {
 	enum list_format format;
-	/* which letters number the items after item 26 (z): 1 = aa, ab, ac, as columns of a spreadsheet; 0 = aa, bb,
-	 * cc */
+	/* how letters number the items after item 26 (z): 1 = aa, ab, ac, like the columns of a spreadsheet; 0 = aa,
+	 * bb, cc */
 	int as_columns;
-	long start, count;              /* count: number of the last item; before the first item it is start - 1 */
-	char pattern[LIST_PATTERN_MAX]; /* such as "%1.%2.": %N stands for the count of level N */
+	/* `count` is the number of the last item; before the first item it is start - 1 */
+	long start, count;
+	char pattern[LIST_PATTERN_MAX]; /* pattern of the label, such as "%1.%2."; %N stands for the count of level N */
 };
-void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
-void list_levels_restart(struct list_level[LIST_LEVELS], int from); /* restart level `from` and deeper ones */
-void list_levels_count(struct list_level[LIST_LEVELS], int level);  /* count one item; deeper levels restart */
+void list_levels_begin(struct list_level[LIST_LEVELS]); /* set all levels to decimal numbers from 1 */
+/* let level `from` and deeper levels begin with their start values again */
+void list_levels_restart(struct list_level[LIST_LEVELS], int from);
+/* count one item of `level`; deeper levels begin again */
+void list_levels_count(struct list_level[LIST_LEVELS], int level);
 /* Append the number of the item that was counted last, such as "2.a) ". Returns 0 if the item has no number. */
 int list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
 /* Return the start value of an item or level, clamped to a sane range; 1 if the attribute is missing. */
@@ -396,11 +406,12 @@ void docx_lists_free(struct docx_lists *);
 
 /* ---- odf_styles.c ---- */
 
-/* Properties of a paragraph, text span, section or table: those of its style, and those inherited from the style's
- * parents. */
+/* Properties of a paragraph, text span, section or table: the properties of its style, and those that the style
+ * inherits. */
 struct odf_look {
 	int level; /* heading level; 0 = not a heading */
-	/* flags: the text is hidden; it is a superscript; its white space is kept, as in program text */
+	/* flags: hidden = the text is hidden; raised = it is a superscript; kept = its white space is kept, as in
+	 * program text */
 	int hidden, raised, kept;
 	int break_before, break_after;
 	long page_number; /* if break_before is 1: number of the new page, or 0 for the next number */
@@ -419,7 +430,7 @@ void odf_style(const struct odf_styles *, const char *family, const struct xml_a
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
 	int used;       /* 1: some list has this style */
-	size_t counter; /* index of the last list's counter in struct odf_lists */
+	size_t counter; /* index, in struct odf_lists, of the counter of the last list with this style */
 };
 /* Find a list style by its name; NULL: there is none. */
 struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);
@@ -435,15 +446,15 @@ enum jail_kind {
 	 * into files */
 	JAIL_MODEL,
 };
-/* Which parts the jail has beside limits. `root` is 1 if it has a root directory of its own. `landlock` is the version
- * of Landlock's ABI. 0 means that the kernel does not offer this part to users. `seccomp` is 0 on systems other than
- * Linux, where there are limits alone. */
+/* Which parts the jail has in addition to its limits. `root` is 1 if the jail has a root directory of its own.
+ * `landlock` is the version of Landlock's ABI. 0 means that the kernel does not offer this part to users. `seccomp` is
+ * 0 on systems other than Linux, where the jail has only limits. */
 struct jail_level {
 	int root, landlock, seccomp;
 };
 /* Confine this process for good. `path` is the absolute path of the program (JAIL_EXEC) or of the model file
- * (JAIL_MODEL). `data` is the absolute path of a further folder that the program may read; NULL or "" = none. -1: the
- * process is not confined, and the caller must not parse anything. */
+ * (JAIL_MODEL). `data` is the absolute path of a further folder that the program may read; NULL or "" = none. Returns
+ * 0; or -1 if the process is not confined, and then the caller must not parse anything. */
 int jail_enter(enum jail_kind, const char *path, const char *data, struct jail_level *, struct err *);
 
 /* ---- jailed.c ---- */
@@ -460,18 +471,19 @@ enum { EXIT_NO_JAIL = 125 };
 
 /* ---- helper.c ---- */
 
-/* Convert a document in a jailed process. *out is overwritten. On -1 e->msg is a complete sentence. */
+/* Convert a document in a jailed process. *out is overwritten. Returns 0; or -1, and then e->msg is a complete
+ * sentence. */
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
 
-/* Read a model file (absolute path) in a jailed process. 0 = it is good. 1 = the reader refused it, or there is no
- * jail: the caller reports why when it reads the file itself. -1 = the reader crashed or used too much time or memory;
- * *e says so. */
+/* Read a model file (absolute path) in a jailed process. Returns 0 if the file is good. Returns 1 if the reader has
+ * refused the file, or if there is no jail: the caller then reads the file itself and reports the error. Returns -1 if
+ * the reader crashed, or used too much time or memory; *e says so. */
 int helper_model(const char *path, struct err *);
 
 /* ---- stop.c ---- */
 
 #define STOP_EVERY_MS 50
-/* 1 if the user has stopped the import.  Poll it every STOP_EVERY_MS. */
+/* 1 if the user has stopped the import. Call this every STOP_EVERY_MS milliseconds. */
 int import_stopped(void);
 /* Set ERR_CANCELLED: "document 'SHOWN' was not read: stopped". Returns -1. */
 int import_refuse_stopped(const char *shown, struct err *);
@@ -494,8 +506,9 @@ struct ignores {
 };
 /* Read the .gitignore files of the folders above a folder, if it is part of a git repository. */
 void ignores_above(struct ignores *, const char *folder);
-/* Read the .gitignore of a folder. `level` is 0 for the folder that is listed, 1 for a folder in it, and so on. First
- * drop the .gitignore files of this level and deeper levels, which belong to other folders. */
+/* Read the .gitignore of a folder. `level` is 0 for the folder that is listed, 1 for a folder in it, and so on. Before
+ * that, drop the .gitignore files that were read for this level and deeper levels, because they belong to other
+ * folders. */
 void ignores_enter(struct ignores *, const char *folder, int level);
 void ignores_leave(struct ignores *, int level);
 /* 1 if git ignores the path. Call it only if git does not ignore the folders of the path. */
@@ -523,7 +536,7 @@ int foreign_why(const char *p, size_t n, struct str *why);
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
 /* Make bytes valid UTF-8 with \n line ends and without NULs. */
 void text_tidy(struct str *);
-const char *doc_shown(const char *path); /* Return the end of a path, for messages. */
+const char *doc_shown(const char *path); /* Return the last part of a path, for messages. */
 /* Set ERR_DOCUMENT: "document 'PATH' WHY". Returns -1. */
 int doc_refuse(struct err *, const char *path, const char *why);
 

@@ -34,7 +34,7 @@
 #define CPU_SECONDS 30
 #define FILES_MAX   32
 
-/* Sanitizers reserve terabytes of address space: with them there is no memory limit. */
+/* sanitizers reserve terabytes of address space, so with them there is no memory limit */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -60,7 +60,7 @@ static int set_limit(int what, rlim_t soft, rlim_t hard)
 
 	if (getrlimit(what, &old))
 		return -1;
-	/* Keep a lower limit that is set already. */
+	/* if a lower limit is set already, keep it */
 	if (new.rlim_max > old.rlim_max)
 		new.rlim_max = old.rlim_max;
 	if (new.rlim_cur > new.rlim_max)
@@ -72,8 +72,7 @@ static int set_limits(enum jail_kind kind)
 {
 	rlim_t files = kind == JAIL_PARSE ? 3 : FILES_MAX;
 
-	/* A model file is mapped, however large it is. So limit the memory that the process allocates, not its
-	 * address space. */
+	/* a model file of any size is mapped: so limit the memory that the process allocates, not its address space */
 	if (!SANITIZED && set_limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
 #ifdef RLIMIT_MSGQUEUE
@@ -171,7 +170,7 @@ static void add_path(struct bound *b, size_t *n, const char *path)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
 
-	if (fd >= 0) /* a missing folder is left out: this system keeps its libraries elsewhere */
+	if (fd >= 0) /* leave out a missing folder: this system keeps its libraries elsewhere */
 		b[(*n)++] = (struct bound){ path, fd };
 }
 
@@ -190,8 +189,9 @@ static int bind_path(const struct bound *b)
 	return make_target(target, S_ISDIR(st.st_mode)) || mount(source, target, NULL, MS_BIND | MS_REC, NULL) ? -1 : 0;
 }
 
-/* Change the root to a directory that contains only the needed paths. 1 = done; 0 = this machine does not let users
- * do that, and the root is unchanged. */
+/* Change the root to a directory that contains only the needed paths. Returns 1 if it was changed, and 0 if this
+ * machine does not let users
+ * change it. */
 static int set_root(enum jail_kind kind, const char *path, const char *data)
 {
 	uid_t user = geteuid();
@@ -247,7 +247,7 @@ struct ruleset {
 	uint64_t fs, net, scoped;
 };
 
-/* Return a bit mask of all file access rights. Version 1 of Landlock's ABI has 13, versions 2, 3 and 5 add one
+/* Return a bit mask of all file access rights. Version 1 of Landlock's ABI has 13 rights; versions 2, 3 and 5 add one
  * each. */
 static uint64_t all_rights(int abi)
 {
@@ -261,7 +261,7 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
-		return 0; /* a missing folder is left out: this system keeps its libraries elsewhere */
+		return 0; /* leave out a missing folder: this system keeps its libraries elsewhere */
 	rc = (int)syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
@@ -301,8 +301,9 @@ static int set_landlock(enum jail_kind kind, const char *path, const char *data,
 		return 0;
 	}
 	all.fs = all_rights(*abi);
-	all.net = *abi >= 4 ? 3 : 0;    /* restrict bind() and connect() of TCP */
-	all.scoped = *abi >= 6 ? 3 : 0; /* restrict connections to abstract UNIX sockets, and signals */
+	all.net = *abi >= 4 ? 3 : 0; /* from version 4 on, Landlock can restrict bind() and connect() of TCP */
+	/* from version 6 on, Landlock can restrict connections to abstract UNIX sockets, and signals */
+	all.scoped = *abi >= 6 ? 3 : 0;
 	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
 		return -1;
@@ -315,7 +316,7 @@ static int set_landlock(enum jail_kind kind, const char *path, const char *data,
 
 /* ---- seccomp ---- */
 
-/* Allowed: computing, memory, use of files that are open, exit. */
+/* System calls that are allowed: for computing, memory, use of files that are open, exit. */
 /* clang-format off */
 static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek), SCMP_SYS(close),
@@ -328,7 +329,7 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
-/* These calls fail with EACCES instead of ending the process: libraries try them and can do without. */
+/* System calls that fail with EACCES instead of ending the process: libraries try them and can do without them. */
 /* clang-format off */
 static const int refused[] = {
 	SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
@@ -420,9 +421,9 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind, int root)
 
 	if (add_all(f, SCMP_ACT_ALLOW, allowed, LEN(allowed)))
 		return -1;
-	/* Allow signals to this process only, for abort(). */
+	/* allow sending signals to this process only, because abort() does that */
 	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
-	/* Allow reading limits, but not setting them. */
+	/* allow reading limits, and no other use of the call */
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0));
 	if (kind == JAIL_EXEC)
 		return rc || add_program(f, root) || (!root && add_stat(f)) ? -1 : 0;
@@ -432,7 +433,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind, int root)
 	/* A parser that opens a file for reading gets the error EACCES, which libraries tolerate. A parser that opens a
 	 * file for writing is killed. */
 	if (kind == JAIL_MODEL)
-		no = SCMP_ACT_ALLOW; /* Landlock restricts which files can be opened */
+		no = SCMP_ACT_ALLOW; /* allow the call, because Landlock restricts which files can be opened */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
 	return rc ? -1 : 0;
@@ -446,7 +447,7 @@ static int set_seccomp(enum jail_kind kind, int root)
 	if (!f)
 		return -1;
 	rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	/* seccomp keeps the first rule for a call: add the allowing rules before the refusing ones. */
+	/* if a call has several rules, seccomp keeps the first: so add the allowing rules before the refusing ones */
 	rc = rc || add_rules(f, kind, root);
 	if (!rc)
 		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, LEN(refused));
@@ -466,7 +467,7 @@ int jail_enter(enum jail_kind kind, const char *path, const char *data, struct j
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return jail_failed(e, "no_new_privs");
-	/* Landlock needs descriptors, so it comes before the limits. */
+	/* Landlock needs to open files, so set it before the limits */
 	if (set_landlock(kind, path, data, &level->landlock))
 		return jail_failed(e, "Landlock");
 	if (set_limits(kind))

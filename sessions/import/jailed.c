@@ -162,7 +162,7 @@ static int read_model(const char *path)
 
 	if (!engine_open(&engine, &o, &e))
 		return send_record('Z', "", 0);
-	o.vocab_only = 1; /* also test opening the vocabulary alone, as callers do if the model's family is unknown */
+	o.vocab_only = 1; /* also open the vocabulary alone: callers do this if the model's family is unknown */
 	engine_open(&engine, &o, NULL);
 	return send_error(&e);
 }
@@ -185,8 +185,8 @@ static void close_inherited(void)
 		close((int)fd);
 }
 
-/* Execute a program. argv[0]: its path; argv[1]: the folder that it may read; then its arguments. tesseract computes in
- * one thread, because the jail does not allow more. */
+/* Execute a program. argv[0] is its path, argv[1] the folder that it may read; its arguments follow. tesseract computes
+ * in one thread, because the jail does not allow more. */
 static int execute(char **argv)
 {
 	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", (char *)(uintptr_t) "OMP_THREAD_LIMIT=1",
@@ -209,7 +209,8 @@ int doc_helper(int argc, char **argv)
 	type = parse_type(argv[2]);
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
 	program = argc > 4 && !strcmp(argv[2], helper_program_type);
-	/* These documents contain text in several encodings: load iconv's conversions, which the jail will hide. */
+	/* these documents contain text in several encodings: load iconv's conversions now, because the jail will hide
+	 * their files */
 	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX || type == DOC_MAIL || type == DOC_FB2 ||
 	    type == DOC_FEED)
 		charset_load();
@@ -218,7 +219,7 @@ int doc_helper(int argc, char **argv)
 	               : model ? JAIL_MODEL
 	                       : JAIL_PARSE,
 	               argc > 3 ? argv[3] : NULL, program ? argv[4] : NULL, &level, &e)) {
-		/* Standard output of a program goes to the parser, so the error goes to standard error. */
+		/* the standard output of a program goes to a parser, so write the error to standard error */
 		rc = (program ? write(STDERR_FILENO, e.msg, strlen(e.msg)) < 0 : send_error(&e)) ? 1 : EXIT_NO_JAIL;
 	} else if (program) {
 		rc = execute(argv + 3);
@@ -239,5 +240,5 @@ int doc_helper(int argc, char **argv)
 	} else {
 		rc = convert((enum doc_type)type);
 	}
-	_exit(rc); /* nothing to flush */
+	_exit(rc); /* there is no buffered output to flush */
 }

@@ -11,7 +11,7 @@
 
 #define DEPTH_MAX 16
 
-/* Add a path to the list. st: status of the file; NULL = the file was not examined. */
+/* Add a path to the list. `st` is the status of the file, or NULL if the file was not examined. */
 static int add_path(struct doc_paths *list, const char *path, const struct stat *st, struct err *e)
 {
 	if (list->n == DOC_PATHS_MAX)
@@ -33,8 +33,8 @@ static void leave_out(struct doc_paths *list, const char *path)
 		list->other = xstrndup(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
 }
 
-/* 1 if the ending of the name shows that the file is no document, but a picture, an archive or a program. The file is
- * not opened. */
+/* 1 if the ending of the name shows that the file is not a document, but a picture, an archive or a program. The file
+ * is not opened. */
 static int is_other(const char *name)
 {
 	static const char *const endings[] = {
@@ -60,8 +60,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* A folder that is being listed. root: its path as given; real: its absolute path; path: absolute path of the last file
- * or folder that was found in it. */
+/* A folder that is being listed. `root` is its path as the user gave it, and `real` its absolute path. `path` is the
+ * absolute path of the last file or folder that was found in it. */
 struct walk {
 	FTS *tree;
 	const char *root;
@@ -149,7 +149,7 @@ static int add_pattern(struct doc_paths *list, const char *pattern, struct err *
 		/* Skip folders that match. */
 		if (n && path[n - 1] == '/')
 			continue;
-		if (is_other(path) && !is_other(pattern)) /* the pattern "*.png" asks for pictures */
+		if (is_other(path) && !is_other(pattern)) /* but a pattern such as "*.png" asks for pictures */
 			leave_out(list, path);
 		else
 			rc = add_path(list, path, NULL, e);

@@ -3,7 +3,7 @@
  *
  * A message becomes a heading (its subject), its other headers, and its text. If the text is stored as plain text and
  * as HTML, the plain text is written; HTML is written if the plain text is much shorter. Quoted lines begin with ">",
- * and blank lines separate them from the others. Attachments are named. */
+ * and blank lines separate them from the other lines. Attachments are named. */
 #include "sessions/import/mime.h"
 #include "engine/base/utf8.h"
 
@@ -44,8 +44,8 @@ static int quote_depth(const char *s, size_t n, size_t *from)
 	return depth;
 }
 
-/* Return the offset after a block that is no text, such as a signature of PGP or a file in uuencode; `at` if none
- * begins there. */
+/* If a block that is not text begins at byte `at`, such as a PGP signature or a uuencoded file, return the offset after
+ * it; else return `at`. */
 static size_t skip_block(struct mail *m, const char *p, size_t n, size_t at)
 {
 	static const char *const blocks[][2] = { { "-----BEGIN PGP MESSAGE-----", "-----END PGP MESSAGE-----" },
@@ -179,8 +179,8 @@ static size_t count_letters(const struct str *s)
 	return n;
 }
 
-/* Write one of several forms of a text: plain text, or HTML if the plain text has less than a quarter of the HTML's
- * letters. */
+/* Write one of several forms of a text: the plain text, or the HTML if the plain text has less than a quarter of the
+ * HTML's letters. */
 static void write_alternative(struct mail *m, const struct mime *whole, const char *boundary, int depth)
 {
 	struct doc forms[2] = { { 0 }, { 0 } }; /* forms[0] is plain text; forms[1] is any other form, such as HTML */
@@ -332,7 +332,7 @@ static void message_write(struct mail *m, const struct mime *message, int depth)
 	m->attachments = outer;
 }
 
-/* 1 if a line of a mailbox begins a message: "From " and a sender, and after it a header field. */
+/* 1 if a message begins at byte `at` of a mailbox: a line with "From " and a sender, and then a header field. */
 static int begins_message(const char *p, size_t n, size_t at)
 {
 	const char *line = n - at > 5 && !memcmp(p + at, "From ", 5) ? memchr(p + at, '\n', n - at) : NULL;
@@ -384,7 +384,7 @@ static void write_mailbox(struct mail *m, const char *p, size_t n)
 	}
 }
 
-/* 1 for a page that a browser saved: it was sent to nobody. */
+/* 1 if the message is a page that a browser has saved: it has no receiver. */
 static int is_saved_page(const struct mime *message)
 {
 	struct str s = { 0 };
@@ -436,7 +436,7 @@ int mail_import(const char *p, size_t n, struct doc *d, struct err *e)
 
 	if (n > 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3, n -= 3;
-	/* Apple Mail's .emlx begins with the number of bytes. */
+	/* a file of Apple Mail (.emlx) begins with the number of bytes of the message: skip it */
 	for (size_t i = 0; i < n && i < 12 && (byte_is_digit(p[i]) || byte_is_blank(p[i])); i++)
 		if (p[i] == '\n') {
 			p += i + 1;

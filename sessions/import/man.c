@@ -1,14 +1,14 @@
 /* sessions/import/man.c - makes the source of manual pages readable: macros of man(7), tables of tbl(1) and requests of
  * roff. man_escapes.c has the escapes of roff, man_mdoc.c the macros of mdoc(7).
  *
- * The text is written as a page on a terminal has it, without indents: paragraphs, list items and headings are blocks,
- * the rows of tables are lines. Escapes become the characters that they print. */
+ * The text is written as man(1) shows it on a terminal, but without indents: paragraphs, list items and headings are
+ * blocks, the rows of tables are lines. Escapes become the characters that they print. */
 #include "sessions/import/man.h"
 #include "engine/base/utf8.h"
 
 #include <string.h>
 
-#define TITLE_WITHIN 65536 /* the title comes within these bytes; definitions of macros may be before it */
+#define TITLE_WITHIN 65536 /* the title must come within this number of bytes; definitions of macros may precede it */
 
 /* ---- text ---- */
 
@@ -48,7 +48,7 @@ void page_item(struct page *page)
 	page->tag = 1;
 }
 
-/* End the tag of a list item. A sign such as a bullet stays in the line of its text. */
+/* End the tag of a list item. A tag that is only a sign, such as a bullet, stays on the line of the item's text. */
 static void tag_end(struct page *page)
 {
 	page->tag = 0;
@@ -58,8 +58,8 @@ static void tag_end(struct page *page)
 
 /* ---- macros ---- */
 
-/* Return the length of the word at s. A quoted word ends at a single quotation mark, any other word at a blank. A
- * comment also ends the word. */
+/* Return the length of the word at s. A quoted word ends at a quotation mark (two in a row are part of the word), any
+ * other word at a blank. A comment also ends the word. */
 static size_t word_length(const char *s, size_t n, int quoted)
 {
 	size_t i = 0;
@@ -70,13 +70,13 @@ static size_t word_length(const char *s, size_t n, int quoted)
 	return MIN(i, n);
 }
 
-/* 1 if a backslash at `at` ends a line of the source, which the next line continues. */
+/* 1 if byte `at` is a backslash that ends a line of the source, so that the next line continues it. */
 static int is_continued(struct part line, size_t at)
 {
 	return line.s[at] == '\\' && at + 1 < line.n && line.s[at + 1] == '\n';
 }
 
-/* Split a line into words. tabs: 1 = a tab is the macro ".Ta". */
+/* Split a line into words. If `tabs` is 1, a tab is the macro ".Ta". */
 static void split_words(struct part line, int tabs, struct words *w)
 {
 	static const struct part tab = { .s = "Ta", .n = 2 };
@@ -102,7 +102,7 @@ static void split_words(struct part line, int tabs, struct words *w)
 	}
 }
 
-/* Write the words with index `from` and higher. glue: 1 = without blanks between them. */
+/* Write the words with index `from` and higher. If `glue` is 1, write no blanks between them. */
 static void put_words(struct page *page, const struct words *w, size_t from, int glue)
 {
 	for (size_t i = from; i < w->n; i++) {
@@ -128,7 +128,7 @@ static void put_title(struct page *page, struct words *w)
 	writer_heading_end(&page->w);
 }
 
-/* Write the address of ".UR" or ".MT", which comes after the text that it belongs to. */
+/* Write the address of ".UR" or ".MT". It comes after the text that is linked. */
 static void put_link(struct page *page, const struct words *w)
 {
 	struct part link = page->link;
@@ -163,7 +163,8 @@ static void man_macro(struct page *page, const struct words *w)
 		page_item(page);
 		if (w->n > 1)
 			page_text(page, w->at[1]);
-		/* Without a tag it is a paragraph. A sign such as a bullet stays in the line of its text. */
+		/* without a tag, the item is a paragraph; a tag that is only a sign, such as a bullet, stays on the
+		 * line of the item's text */
 		page->tag = w->n > 1 && page->line.n > 3;
 	} else if (part_is_one_of(name, "TP TQ")) {
 		page_item(page);
@@ -195,7 +196,8 @@ static void table_begin(struct page *page)
 	page->tab = '\t';
 }
 
-/* Read a line of the options of a table, which ends with ';', or of the formats of its columns, which end with '.'. */
+/* Read one of the lines that describe a table: the options, which end with ';', or the formats of the columns, which
+ * end with '.'. */
 static void table_format(struct page *page, struct part line)
 {
 	const char *tab = memmem(line.s, line.n, "tab", 3), *end = line.s + line.n;
@@ -284,8 +286,7 @@ static int count_braces(struct part line)
 
 static void put_line(struct page *page, struct part line);
 
-/* Write the rest of a line after a condition, which begins at `at`, if the condition is true. "\{" begins several
- * lines. */
+/* If a condition is true, write the rest of its line, which begins at `at`. "\{" begins several lines. */
 static void put_if(struct page *page, struct part line, const char *at, int true)
 {
 	struct part rest = { .s = at, .n = (size_t)(line.s + line.n - at) };
@@ -320,7 +321,7 @@ static int is_true(struct page *page, struct part condition)
 	return (d ? !part_is(d->value, "0") : part_is_one_of(condition, "n 1 o \\n(.g")) != not ;
 }
 
-/* Obey a request of roff that changes how the page is read. */
+/* Handle a request of roff that changes how the following lines are read. */
 static void put_request(struct page *page, struct part line, const struct words *w)
 {
 	struct part name = w->at[0], condition = w->n > 1 ? w->at[1] : (struct part){ .s = "" };
@@ -410,7 +411,8 @@ static void put_line(struct page *page, struct part line)
 		man_macro(page, &w);
 }
 
-/* Write what a line of the source prints, and end the tag of a list item and, where white space is kept, the line. */
+/* Write what a line of the source prints. Then end the tag of a list item. If white space is kept, also end the
+ * line. */
 static void put_source_line(struct page *page, struct part line)
 {
 	size_t before = page->w.doc->text.n;

@@ -57,7 +57,7 @@ void page_define(struct page *page, char kind, struct part name, struct part val
 {
 	struct definition *d = page_definition(page, kind, name);
 
-	/* A long string that is used often would make the text much longer than its source. */
+	/* ignore a long string: if it was used often, the text would become much longer than its source */
 	if (value.n > DEFINED_BYTES)
 		return;
 	if (!d && page->n_defined < DEFINED_MAX)
@@ -114,7 +114,7 @@ static size_t put_escape(struct page *page, const char *s, size_t n, struct str 
 	const char *close;
 	size_t used;
 
-	if (n < 2 || s[1] == '"' || s[1] == '#') /* a lone backslash, or a comment */
+	if (n < 2 || s[1] == '"' || s[1] == '#') /* a lone backslash or a comment prints nothing */
 		return n;
 	if (strchr("([", s[1])) {
 		used = 1 + man_name(s + 1, n - 1, &name);
@@ -131,7 +131,7 @@ static size_t put_escape(struct page *page, const char *s, size_t n, struct str 
 	}
 	if (strchr("hvwoDlLbXxSHANR", s[1]) && n > 3 && s[2] == '\'') {
 		close = memchr(s + 3, '\'', n - 3);
-		if (s[1] == 'h' && byte_is_word(s[3] == '+' ? s[4] : s[3])) /* motion to the right */
+		if (s[1] == 'h' && byte_is_word(s[3] == '+' ? s[4] : s[3])) /* a motion to the right becomes a blank */
 			str_adds(out, " ");
 		return close ? (size_t)(close - s) + 1 : n;
 	}
@@ -141,7 +141,8 @@ static size_t put_escape(struct page *page, const char *s, size_t n, struct str 
 	else if (strchr("~0t", s[1]))
 		str_adds(out, " ");
 	else if (!strchr("&|^%)/,c:{}!durpaz", s[1]))
-		str_add(out, s + 1, used - 1); /* the escape of a single character, such as "\-", "\'" or "\ " */
+		/* an escape of a single character, such as "\-", "\'" or "\ ", prints this character */
+		str_add(out, s + 1, used - 1);
 	return used;
 }
 
@@ -153,7 +154,7 @@ void page_escapes(struct page *page, struct part t, struct str *out)
 			continue;
 		}
 		str_add(out, t.s + at, 1);
-		/* Inside quotation marks, two quotation marks are one. */
+		/* inside quotation marks, two quotation marks stand for one */
 		at += t.quoted && t.s[at] == '"' && at + 1 < t.n && t.s[at + 1] == '"' ? 2 : 1;
 	}
 }

@@ -1,7 +1,6 @@
-/* sessions/import/man_mdoc.c - the macros of mdoc(7), which manual pages of BSD systems are written in.
- *
- * A line begins with a macro, and its words may be macros again: ".Op Fl f Ar file ," prints "[-f file],". Punctuation
- * that is a word of its own belongs to no macro. */
+/* sessions/import/man_mdoc.c - the macros of mdoc(7), in which manual pages of BSD systems are written. A line begins
+ * with a macro, and its words may be macros again: ".Op Fl f Ar file ," prints "[-f file],". Punctuation that is a word
+ * of its own belongs to no macro. */
 #include "sessions/import/man.h"
 #include "engine/base/utf8.h"
 
@@ -11,28 +10,28 @@
 #define AROUND_MAX 16 /* maximum number of macros in a line that enclose the rest of the line */
 
 enum kind {
-	PLAIN,      /* its words are printed; `open` if there are none */
-	FLAG,       /* a dash before each word */
-	NAME,       /* the name of the page, if there are no words */
-	SYSTEM,     /* `open` before its words */
-	AROUND,     /* `open` and `close` around the rest of the line */
-	OPEN,       /* `open` before what follows, in this line or the next ones */
-	CLOSE,      /* `close` after what was before */
-	OPEN_WORD,  /* its word is a bracket that opens */
-	CLOSE_WORD, /* its word is a bracket that closes */
+	PLAIN,      /* print the words of the macro, or `open` if it has none */
+	FLAG,       /* print a dash before each word */
+	NAME,       /* print the words, or the name of the page if there are none */
+	SYSTEM,     /* print `open` before the words */
+	AROUND,     /* print `open` and `close` around the rest of the line */
+	OPEN,       /* print `open` before the text that follows, in this line or the next ones */
+	CLOSE,      /* print `close` after the text before the macro */
+	OPEN_WORD,  /* its word is an opening bracket */
+	CLOSE_WORD, /* its word is a closing bracket */
 	JOIN,       /* no blank */
-	APOSTROPHE, /* "'" without blanks */
-	PREFIX,     /* no blank after its word */
+	APOSTROPHE, /* print "'" without blanks around it */
+	PREFIX,     /* print the word, and no blank after it */
 	PAGE,       /* the name and section of a page: "ls(1)" */
 	LINK,       /* an address and its text */
 	FUNCTION,   /* a name, and arguments in brackets */
 	FUNCTION_BEGIN,
 	FUNCTION_END,
-	ARGUMENT, /* of a function; commas are between arguments */
+	ARGUMENT, /* an argument of a function; commas separate arguments */
 	INCLUDE,  /* a header in angle brackets */
 	BSD,      /* a release of BSD: "4.3BSD" */
-	CELL,     /* begins a cell */
-	SPREAD,   /* the tag of an item goes on after this line */
+	CELL,     /* begin a cell */
+	SPREAD,   /* the tag of an item continues after this line */
 	SPREAD_END,
 };
 struct macro {
@@ -132,7 +131,8 @@ static int is_closing(struct part w)
 
 /* ---- a line of words ---- */
 
-/* The macro whose words are read, and how many were read; the signs that end the line. */
+/* The state of a line: the macro whose words are being read, how many of them were read, and the signs that end the
+ * line. */
 struct line_state {
 	const struct macro *macro;
 	size_t words;
@@ -161,7 +161,7 @@ static void say_part(struct page *page, const char *before, struct part word, co
 	writer_text(&page->w, after, strlen(after));
 }
 
-/* End the macro whose words were read. next: another macro follows in this line. */
+/* End the macro whose words were read. `next` is 1 if another macro follows in this line. */
 static void macro_end(struct page *page, struct line_state *l, int next)
 {
 	const struct macro *m = l->macro;
@@ -212,7 +212,7 @@ static int macro_begin(struct page *page, struct line_state *l, const struct mac
 	}
 }
 
-/* Write a word of a macro that is not punctuation. */
+/* Write a word of a macro. The word is not punctuation. */
 static void macro_word(struct page *page, struct line_state *l, struct part word)
 {
 	const struct macro *m = l->macro;
@@ -424,7 +424,8 @@ static void exits(struct page *page, const struct words *w, int function)
 	                   : "utility exits 0 on success, and >0 if an error occurs.");
 }
 
-/* Write a part of a reference, such as ".%T" for its title, after a comma if another part is before it. */
+/* Write a part of a reference, such as its title (".%T"). If another part was written before it, write a comma
+ * first. */
 static void reference(struct page *page, const struct words *w)
 {
 	if (page->arguments > 1)

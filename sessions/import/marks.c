@@ -27,7 +27,7 @@ void doc_note(struct doc *d, const char *fmt, ...)
 	str_addf(&d->notices, "%s\n", s);
 }
 
-/* Copy a mark's text as one line of at most HEADING_BYTES_MAX bytes, cut between characters. */
+/* Copy a mark's text as one line of at most HEADING_BYTES_MAX bytes, truncated between characters. */
 static char *mark_text(const char *s, size_t n)
 {
 	struct str out = { 0 };
@@ -48,7 +48,7 @@ static char *mark_text(const char *s, size_t n)
 
 void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const char *text, size_t n)
 {
-	/* The array doubles when n_mark + 1 is a power of two. */
+	/* double the array when n_mark + 1 is a power of two */
 	if (!(d->n_mark & (d->n_mark + 1)) || !d->mark)
 		d->mark = xrealloc(d->mark, (2 * d->n_mark + 2) * sizeof *d->mark);
 	d->mark[d->n_mark++] =

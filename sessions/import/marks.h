@@ -1,5 +1,5 @@
-/* sessions/import/marks.h (private to marks*.c) - lines of a text, and the functions that find the headings of one
- * kind of text each. */
+/* sessions/import/marks.h (private to marks*.c) - lines of a text, and functions that find the headings: one function
+ * for each kind of text. */
 #ifndef WEIR_MARKS_H
 #define WEIR_MARKS_H
 
@@ -10,9 +10,9 @@ struct line {
 	const char *s;
 	size_t n;
 };
-/* Return the line that begins at byte `at` of the text. *next gets the offset of the line after it. */
+/* Return the line that begins at byte `at` of the text. *next receives the offset of the line after it. */
 struct line line_at(const struct str *, size_t at, size_t *next);
-/* 1 if the line is at least two characters, all of them c. */
+/* 1 if the line has at least two characters, and all of them are c. */
 int line_is_all(struct line, char c);
 /* 1 if the user has stopped the import. This is checked only once per MiB of text. *asked is the offset of the last
  * check; the caller sets it to 0 at first. */

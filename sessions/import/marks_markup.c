@@ -61,8 +61,8 @@ void mark_markdown(struct doc *d)
 
 #define ADORNMENTS_MAX 16
 
-/* Return the character of an adornment: a line of one repeated punctuation mark at the left margin; 0 for other
- * lines. */
+/* Return the character of an adornment, which is a line of one repeated punctuation mark at the left margin. Return 0
+ * for other lines. */
 static char adornment(const struct str *t, size_t at, struct line l)
 {
 	return l.n && l.s == t->p + at && line_is_all(l, *l.s) && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", *l.s)
@@ -70,8 +70,8 @@ static char adornment(const struct str *t, size_t at, struct line l)
 	               : 0;
 }
 
-/* Return the level of an adornment. seen: adornments in the order of their first use; each new one is one level
- * deeper. */
+/* Return the level of an adornment. seen[] has the adornments in the order of their first use; each new one is one
+ * level deeper. */
 static int adornment_level(char seen[ADORNMENTS_MAX], char of)
 {
 	int i = 0;
@@ -83,21 +83,22 @@ static int adornment_level(char seen[ADORNMENTS_MAX], char of)
 }
 
 /* 1 if a line of `n` characters is long enough to adorn the title: at least as long as the title, or at least four
- * characters. Lines that are shorter than their titles are common. */
+ * characters. The second case is needed because many adornments are shorter than their titles. */
 static int adorns(size_t n, struct line title)
 {
 	return title.n && (n >= 4 || n >= utf8_characters(title.s, title.n));
 }
 
-/* 1 if the line is no title, because it begins an item of a list, a comment, a line block or a Python session. */
+/* 1 if the line is not a title, because it begins an item of a list, a comment, a line block or a Python session. */
 static int begins_item(struct line l)
 {
 	return (l.n > 1 && strchr("-*+|", l.s[0]) && l.s[1] == ' ') || (l.n > 2 && !memcmp(l.s, ".. ", 3)) ||
 	       (l.n > 3 && !memcmp(l.s, ">>> ", 4));
 }
 
-/* Find a title whose first line, at byte `at`, is l. l is the title itself, or the adornment above it. Returns the
- * title's level, and sets *title, and *end to the end of the adornment below. 0: there is no title. */
+/* Find a title whose first line, at byte `at`, is l. The line l is the title itself, or the adornment above it. Set
+ * *title to the title, and *end to the end of the adornment below it. Returns the title's level; 0 if there is no
+ * title. */
 static int rst_title(const struct str *t, size_t at, struct line l, size_t next, char *seen, struct line *title,
                      size_t *end)
 {
@@ -120,7 +121,7 @@ static int rst_title(const struct str *t, size_t at, struct line l, size_t next,
 void mark_rst(struct doc *d)
 {
 	char seen[ADORNMENTS_MAX] = { 0 };
-	int begins = 1; /* 1: a title may begin here, because the line before ends its paragraph */
+	int begins = 1; /* 1: a title may begin in this line, because the line before it ends a paragraph */
 	size_t asked = 0;
 
 	for (size_t at = 0, next; at < d->text.n && !marks_stopped(at, &asked); at = next) {
@@ -139,7 +140,8 @@ void mark_rst(struct doc *d)
 
 /* ---- Org ---- */
 
-/* Remove the keyword of a task, its priority and the tags from the headline *l. todo: the text's own keywords. */
+/* Remove the keyword of a task, its priority and the tags from the headline *l. `todo` has the keywords that the text
+ * itself defines. */
 static void strip_headline(struct line *l, const struct str *todo)
 {
 	size_t word = 0, tags;
@@ -162,7 +164,7 @@ static void strip_headline(struct line *l, const struct str *todo)
 	}
 }
 
-/* Note the keywords of tasks that a line "#+TODO: NEXT(n) | LATER" names, each between blanks. */
+/* Store the keywords of tasks that a line "#+TODO: NEXT(n) | LATER" names, with blanks around each of them. */
 static void note_keywords(struct line l, struct str *todo)
 {
 	for (size_t i = 0, end; i < l.n && todo->n < 1024; i = end + 1) {
@@ -173,7 +175,7 @@ static void note_keywords(struct line l, struct str *todo)
 	}
 }
 
-/* 1 if the line begins with the key, in any case. *l becomes what follows. */
+/* 1 if the line begins with the key, in upper or lower case. *l then becomes the rest of the line. */
 static int org_key(struct line *l, const char *key)
 {
 	size_t n = strlen(key);
@@ -224,7 +226,7 @@ static size_t adoc_fence(struct line l)
 	return l.n >= 4 && strchr("-.+/", *l.s) && line_is_all(l, *l.s) ? l.n : 0;
 }
 
-/* Return the level of a title that is underlined; 0 if it is not. */
+/* Return the level of a title that the line `under` underlines; 0 if it is no such title. */
 static int adoc_underlined(struct line title, struct line under)
 {
 	static const char signs[] = "=-~^+";
@@ -269,8 +271,7 @@ static void strip_anchor(struct line *l)
 		l->n = (size_t)(open - l->s);
 }
 
-/* 1 for a line that may stand directly above a title: an attribute list, a comment, or a directive such as
- * "ifdef::x[]". */
+/* 1 for a line that may precede a title directly: an attribute list, a comment, or a directive such as "ifdef::x[]". */
 static int adoc_parts(struct line l)
 {
 	return (l.s[l.n - 1] == ']' && (*l.s == '[' || memmem(l.s, l.n, "::", 2))) ||
@@ -279,7 +280,7 @@ static int adoc_parts(struct line l)
 
 void mark_adoc(struct doc *d)
 {
-	int begins = 1; /* 1: a title may begin here, because the line before ends its paragraph */
+	int begins = 1; /* 1: a title may begin in this line, because the line before it ends a paragraph */
 	size_t fence = 0, asked = 0;
 	char of = 0;
 

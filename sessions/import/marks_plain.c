@@ -1,14 +1,16 @@
-/* sessions/import/marks_plain.c - finds the headings of plain text by their words, numbers, capitals and underlines;
- * those of Vim's help by its tags and rules. */
+/* sessions/import/marks_plain.c - finds the headings of plain text by their words, numbers, capitals and underlines.
+ * The headings of Vim's help are found by its tags and horizontal lines. */
 #include "sessions/import/marks.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADING_LINE_MAX 80 /* longest line that can be a heading of plain text */
-#define NUMBERED_LEAST   3  /* sentences in capitals are no headings if there are so many times more numbered ones */
-#define VIM_RULE         60 /* shortest line of "=" or "-" before a section of Vim's help */
+#define HEADING_LINE_MAX 80 /* maximum number of bytes of a line that can be a heading of plain text */
+/* sentences in capitals are not taken for headings if the text has at least this many times as many numbered
+ * headings */
+#define NUMBERED_LEAST   3
+#define VIM_RULE         60 /* minimum length of a line of "=" or "-" that precedes a section of Vim's help */
 
 /* 1 if s begins with a capital letter (Latin, Greek, Cyrillic), or with a letter of a script without capitals. */
 static int begins_title(const char *s, size_t n)
@@ -24,8 +26,8 @@ static int begins_title(const char *s, size_t n)
 	       (cp >= 0x400 && cp <= 0x42f) || (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
 }
 
-/* Return the level of a heading with a word for a division and its number ("CHAPTER IV", "Kapitel 3"); 0 for other
- * lines. */
+/* Return the level of a heading that consists of a word for a division and its number ("CHAPTER IV", "Kapitel 3"); 0
+ * for other lines. */
 static int word_division(const char *s, size_t n)
 {
 	static const struct {
@@ -46,7 +48,7 @@ static int word_division(const char *s, size_t n)
 			continue;
 		for (at = k + 1; at < n && (byte_is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
 			;
-		if (at == k + 1 && n == k + 2 && byte_is_upper(s[at])) /* a letter as the number: "Appendix B" */
+		if (at == k + 1 && n == k + 2 && byte_is_upper(s[at])) /* the number may be a letter: "Appendix B" */
 			at++;
 		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
 			return words[i].level;
@@ -100,8 +102,9 @@ static int division_level(const char *s, size_t n)
 	return level ? level : east_asian_division(s, n);
 }
 
-/* Return the level of a heading that begins with its number ("3 Methods", "3.1. Results"); 0 for other lines. Between
- * full stops a number may have three digits, and a word without a capital may be the title: "3.169. color". */
+/* Return the level of a heading that begins with its number ("3 Methods", "3.1. Results"); 0 for other lines. If the
+ * number ends with a full stop after several parts, a part may have three digits, and the title may be a word without a
+ * capital: "3.169. color". */
 static int numbered_level(const char *s, size_t n)
 {
 	size_t i = 0, digits = 0, most = 0, first = 0;
@@ -119,7 +122,7 @@ static int numbered_level(const char *s, size_t n)
 		return 0;
 	while (i < n && s[i] == ' ')
 		i++;
-	/* Exclude "2 July 2011" and "3.94 MB[1]". */
+	/* exclude lines such as "2 July 2011" and "3.94 MB[1]" */
 	if (i + 2 > n || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]) ||
 	    !(begins_title(s + i, n - i) ||
 	      (stopped && byte_is_lower(s[i]) && i + 3 <= n && !memchr(s + i, ' ', n - i))))
@@ -146,7 +149,7 @@ static int known_heading(const char *s, size_t n)
 	return 0;
 }
 
-/* 1 if the line looks like one of a table of contents, where dots lead to a page number. */
+/* 1 if the line looks like an entry of a table of contents, in which dots lead to a page number. */
 static int has_leaders(const char *s, size_t n)
 {
 	return memmem(s, n, " . . ", 5) || memmem(s, n, "....", 4);
@@ -159,14 +162,14 @@ int heading_number_level(const char *s, size_t n)
 
 	if (n < 2 || n > 40)
 		return 0;
-	/* "Chapter 4", "第4章" without a title */
+	/* a division without a title, such as "Chapter 4" or "第4章" */
 	if ((level = division_level(s, n)) && !memchr(s, '|', n)) {
 		size_t words = 0;
 		for (size_t k = 0; k < n; k++)
 			words += s[k] == ' ';
 		return words < 2 || (words == 2 && !memcmp(s, "제", 3)) ? level : 0;
 	}
-	/* "3.1", "3.1.2.", "A.2" */
+	/* a number without a title, such as "3.1", "3.1.2." or "A.2" */
 	if (byte_is_upper(s[0]) && n > 2 && s[1] == '.')
 		i = 2, parts = 1;
 	while (i < n) {
@@ -188,7 +191,8 @@ int heading_title(const char *s, size_t n)
 	       !strchr(".,;:", s[n - 1]);
 }
 
-/* Copy a line of at most HEADING_LINE_MAX bytes with blanks in the place of no-break spaces. Returns its length. */
+/* Copy a line of at most HEADING_LINE_MAX bytes, and replace no-break spaces by blanks. Returns the length of the
+ * copy. */
 static size_t copy_blanks(const char *s, size_t n, char *out)
 {
 	size_t to = 0;
@@ -214,7 +218,7 @@ int heading_level(const char *line, size_t n_line)
 		return level;
 	if (known_heading(s, n))
 		return 1;
-	/* A line of capitals is a heading, as in old books. */
+	/* a line of capitals is a heading, as in old books */
 	for (size_t i = 0; i < n; i++) {
 		letters += byte_is_upper(s[i]) || byte_is_lower(s[i]);
 		small += byte_is_lower(s[i]);
@@ -271,7 +275,7 @@ static int is_shouted(const char *s)
 	return n && strchr(".!", s[n - 1]) && !division_level(s, n) && memchr(s, ' ', n);
 }
 
-/* In a text whose headings are numbered, sentences in capitals are none. */
+/* In a text whose headings are numbered, sentences in capitals are not headings: delete their marks. */
 static void drop_shouted(struct doc *d)
 {
 	size_t numbered = 0, shouted = 0, n = 0;
@@ -326,8 +330,8 @@ int text_is_vim_help(const char *p, size_t n)
 	       memmem(p + n - last, last, "ft=help", 7) != NULL;
 }
 
-/* Take the tags "*tag*" away that a line begins or ends with. The stars of a number before the title go, the number
- * stays: "*12.1* Sorting" becomes "12.1* Sorting". */
+/* Remove the tags "*tag*" with which a line ends. A tag before the title stays: "*12.1* Sorting *sort*" becomes "*12.1*
+ * Sorting". */
 static struct line without_tags(struct line l)
 {
 	while (l.n > 2 && l.s[l.n - 1] == '*') {
@@ -340,7 +344,7 @@ static struct line without_tags(struct line l)
 	return l;
 }
 
-/* Mark a title of Vim's help. Its number, a tag, is written without stars. */
+/* Mark a title of Vim's help. If its number is a tag, write the number without stars. */
 static void mark_vim_title(struct doc *d, struct line l, int level)
 {
 	struct str title = { 0 };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define ARGUMENT_MAX 600 /* longest argument of a heading that is read, in bytes */
+#define ARGUMENT_MAX 600 /* maximum number of bytes of a heading's argument */
 
 /* A command: its name without the backslash. At the end of the text, n is 0. */
 struct command {
@@ -82,7 +82,7 @@ static const char *group_end(const char *p, const char *end, char open, char clo
 /* State of tex_title(). */
 struct title {
 	struct str text;
-	int32_t accent; /* combining character that follows the next letter; 0: none */
+	int32_t accent; /* combining character for the next letter; 0: there is none */
 	int math;       /* 1: between dollar signs, where a command such as "\alpha" is the name of a sign */
 };
 
@@ -107,7 +107,7 @@ static int32_t accent_of(struct command c)
 	return at && *at ? marks[at - names] : 0;
 }
 
-/* Append the text of a command that stands for a letter or word. Returns 0 for other commands. */
+/* Append the letter or word for which a command stands. Returns 0 if the command stands for none. */
 static int title_sign(struct title *t, struct command c)
 {
 	static const struct {
@@ -130,7 +130,7 @@ static int title_sign(struct title *t, struct command c)
 	return 0;
 }
 
-/* Append to a title the text that command c stands for. p is the address after the command's name. Return the address
+/* Append to a title the text for which command c stands. p is the address after the command's name. Returns the address
  * at which the title continues. */
 static const char *title_command(struct title *t, struct command c, const char *p, const char *end)
 {
@@ -148,14 +148,14 @@ static const char *title_command(struct title *t, struct command c, const char *
 	if (!letters)
 		return p;
 	p = skip_blanks(p, end);
-	/* A dropped command's argument is skipped. For \texorpdfstring{signs}{words}, this is the first argument; the
-	 * second one becomes part of the title. */
+	/* The argument of a dropped command is skipped. For \texorpdfstring{signs}{words}, this is the first argument;
+	 * the second one becomes part of the title. */
 	if (is_named(c, dropped) && p < end && (*p == '{' || *p == '['))
 		after = group_end(p, end, *p, *p == '{' ? '}' : ']');
 	return after ? after : p;
 }
 
-/* Append a title without commands, braces and comments, as NFC. */
+/* Append a title in Unicode NFC, without commands, braces and comments. */
 static void tex_title(const char *p, const char *end, struct str *out)
 {
 	struct title t = { 0 };
@@ -189,8 +189,8 @@ static void tex_title(const char *p, const char *end, struct str *out)
 
 /* ---- headings ---- */
 
-/* Return the level of a command that begins a heading; 0 for others. `below` is 1 if the text has chapters, so that its
- * sections are one level deeper. */
+/* Return the level of a command that begins a heading; 0 for other commands. `below` is 1 if the text has chapters, so
+ * that its sections are one level deeper. */
 static int heading_command(struct command c, int below)
 {
 	static const char *const divisions[] = { "section", "subsection", "subsubsection", "paragraph" };
@@ -202,7 +202,7 @@ static int heading_command(struct command c, int below)
 	return is_named(c, tops) ? 1 : is_named(c, chapter) ? 2 : 0;
 }
 
-/* 1 if the text contains a parameter such as "#1": then it is part of a command's definition. */
+/* 1 if the text contains a parameter such as "#1", because it is part of a command's definition. */
 static int has_parameter(const char *p, const char *end)
 {
 	for (; p + 1 < end; p++)
@@ -234,7 +234,8 @@ static const char *mark_heading(struct doc *d, struct command c, int level, cons
 	return after;
 }
 
-/* Return the end of the environment whose \begin ends at p, if its text is verbatim or not printed; else p. */
+/* Return the end of an environment whose text is verbatim or not printed. Its \begin ends at p. For other environments,
+ * return p. */
 static const char *skip_verbatim(const char *p, const char *end)
 {
 	static const char *const names[] = { "verbatim", "Verbatim", "lstlisting",  "minted",

@@ -27,7 +27,8 @@ static void mark_pages(struct doc *d)
 	}
 }
 
-/* Find the function that marks the headings of a text: by the ending of its name, or as LaTeX by its first command. */
+/* Find the function that marks the headings of a text. It is chosen by the ending of the text's name, or by the first
+ * command if that shows LaTeX. */
 static void (*marker_of(const struct doc *d))(struct doc *)
 {
 	static const struct {

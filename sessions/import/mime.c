@@ -38,7 +38,7 @@ static void decode_base64(const char *p, size_t n, struct str *out)
 	}
 }
 
-/* Decode quoted-printable text. In a header, `space` is '_', which stands for a blank. In a body, `space` is 0. */
+/* Decode quoted-printable text. In a header, pass '_' as `space`, because it stands for a blank. In a body, pass 0. */
 static void decode_quoted(const char *p, size_t n, char space, struct str *out)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -73,7 +73,7 @@ void mime_text(const char *p, size_t n, const char *label, struct str *out)
 	struct str text = { 0 };
 	size_t replaced;
 
-	/* Try UTF-8 first: many messages in UTF-8 name no charset, or ASCII, or ISO-8859-1. */
+	/* try UTF-8 first: many messages in UTF-8 name no charset, or name ASCII or ISO-8859-1 */
 	if (!c || !strcmp(c->name, "Windows-1252"))
 		c = is_utf8(p, n) ? NULL : c ? c : charset_guess(p, n);
 	if (!c && !is_utf8(p, n))
@@ -132,7 +132,7 @@ int mime_field(const struct mime *m, const char *name, struct str *out)
 	return 0;
 }
 
-/* Decode "=?CHARSET?B?TEXT?=" at s. Returns its length, or 0 if there is none. */
+/* Decode "=?CHARSET?B?TEXT?=" at s. Returns its length, or 0 if there is none at s. */
 static size_t decode_word(const char *s, size_t n, struct str *label, struct str *bytes)
 {
 	const char *charset = s + 2, *kind, *text, *end, *language;
@@ -156,7 +156,7 @@ static size_t decode_word(const char *s, size_t n, struct str *label, struct str
 }
 
 /* Append the encoded words in s and the text between them. Neighbouring words with the same charset are decoded
- * together, because a character may be divided between them. */
+ * together, because a character may be split between them. */
 static void decode_words(const char *s, size_t n, struct str *out)
 {
 	struct str bytes = { 0 }, label = { 0 }, last = { 0 }, plain = { 0 };
@@ -243,9 +243,9 @@ static int raw_param(const char *s, const char *name, struct str *out)
 	return 0;
 }
 
-/* Decode percent escapes, such as "%20", in the value of a parameter or in one part of a divided value. Append the
- * result to *out. If `first` is 1, the value may begin with a charset, as in "utf-8''a%20b"; the charset is appended to
- * *label. */
+/* Decode percent escapes, such as "%20", in the value of a parameter, or in one part of a value that is split into
+ * several. Append the result to *out. If `first` is 1, the value may begin with a charset, as in "utf-8''a%20b"; the
+ * charset is appended to *label. */
 static void add_percent(const char *s, int first, struct str *label, struct str *out)
 {
 	const char *mark = first ? strchr(s, '\'') : NULL, *second = mark ? strchr(mark + 1, '\'') : NULL;
@@ -332,8 +332,8 @@ void mime_decode(const struct mime *m, struct str *out)
 	str_free(&how);
 }
 
-/* Return the offset of the next line "--BOUNDARY", or n. *next: offset of the line after it. *last: 1 = no further part
- * follows. */
+/* Return the offset of the next line "--BOUNDARY", or n. *next receives the offset of the line after it. *last receives
+ * 1 if no further part follows. */
 static size_t find_boundary(const char *p, size_t n, size_t at, const char *boundary, size_t *next, int *last)
 {
 	size_t k = strlen(boundary);

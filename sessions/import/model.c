@@ -1,6 +1,6 @@
 /* sessions/import/model.c - checks a model file in the jail before this process reads it (import.h).
  *
- * The check takes time, so good files are remembered in a file that the caller names. It has one line for each model
+ * The check takes time, so good files are listed in a file that the caller names. The list has one line for each model
  * file: program version, device, inode, size and times. A model file with an equal line is not checked again. */
 #include "sessions/import/import_private.h"
 
@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIST_MOST = 64 << 10 }; /* longest list in bytes; a longer one is emptied */
+enum { LIST_MOST = 64 << 10 }; /* maximum size of the list in bytes; a longer list is emptied */
 
-/* Write the line of the model file in the list. The line is empty if the model is split, because such models are never
- * remembered. It is also empty if the file cannot be examined. */
+/* Write the line that the list has for a model file. The line is empty if the model is split, because such models are
+ * never listed. It is also empty if the file cannot be examined. */
 static void line_of(const char *path, struct str *line)
 {
 	struct stat st;
@@ -52,7 +52,7 @@ static void add_to_list(const char *list, const struct str *line)
 	if (fd < 0)
 		return;
 	full = fstat(fd, &st) || st.st_size + (off_t)line->n > LIST_MOST;
-	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* an error is ignored */
+	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* ignore an error */
 	}
 	close(fd);
 }

@@ -2,7 +2,7 @@
  * its outputs are written between the fences of Markdown.
  *
  * If the file has an output in several formats, the plainest is written. Pictures and other outputs without text are
- * counted in a notice. If the file is cut off, the cells before the cut are converted. */
+ * counted in a notice. If the file is truncated, its complete cells are converted. */
 #include "sessions/import/import_private.h"
 #include "engine/base/json.h"
 
@@ -11,10 +11,10 @@
 struct notebook {
 	struct doc *doc;
 	struct str language;
-	size_t pictures, other; /* outputs that are left out */
+	size_t pictures, other; /* number of pictures, and of other outputs, that are left out */
 };
 
-/* Append a string, or the strings of a list. Returns -1 if the value is neither. */
+/* Append a string, or the strings of a list. Returns -1 if the value is neither of these. */
 static int add_source(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -39,7 +39,7 @@ static void add_block(struct notebook *b, const struct str *s)
 	str_add(&b->doc->text, str_text(s), s->n);
 }
 
-/* Write s between fences that are longer than any run of backticks in it. */
+/* Write s between fences that are longer than any sequence of backticks in s. */
 static void add_fenced(struct notebook *b, const char *label, const char *language, struct str *s)
 {
 	struct str block = { 0 };
@@ -105,7 +105,7 @@ static void add_data(struct notebook *b, struct jv data, struct str *out)
 		if (form.p && add_source(form, out))
 			str_add(out, form.p, (size_t)(form.end - form.p));
 	}
-	/* Drop the plain form of a picture or a widget: it only names a class, "<Figure size 640x480>". */
+	/* drop the plain form of a picture or a widget, because it only names a class: "<Figure size 640x480>" */
 	if ((picture || jv_get(data, "text/html").p) && out->n > at && out->p[at] == '<')
 		out->p[out->n = at] = 0;
 	if (out->n == at && (!add_source(jv_get(data, "text/html"), &html) || !add_source(jv_get(data, "html"), &html)))
@@ -192,7 +192,7 @@ static void add_cells(struct notebook *b, struct jv root)
 
 	while (jv_next(cells, &cell, NULL))
 		add_cell(b, cell);
-	while (jv_next(sheets, &sheet, NULL)) { /* in nbformat 3 the cells are in sheets */
+	while (jv_next(sheets, &sheet, NULL)) { /* in nbformat 3, the cells are in worksheets */
 		cell = (struct jv){ 0 };
 		while (jv_next(jv_get(sheet, "cells"), &cell, NULL))
 			add_cell(b, cell);

@@ -16,7 +16,7 @@
 #include "kernels/os.h"
 
 #define PAGE_BYTES_MAX (128u << 10) /* maximum number of bytes of text of a page; a page of a newspaper has 40 KiB */
-/* divides_word() searches this many bytes of the page before and after a hyphen for the same word with its hyphen */
+/* before and after a hyphen, divides_word() searches this number of bytes of the page for the word with its hyphen */
 #define HYPHEN_NEAR    4096u
 #define DPI            "300"
 /* If a page cannot be recognised at DPI, it is drawn again with this many pixels on its longer side, as many as A4 has
@@ -69,8 +69,8 @@ static void hash_file_state(EVP_MD_CTX *md, const char *path)
 	str_free(&s);
 }
 
-/* Hash how a document is recognised: tesseract, the languages and their data files. Returns 0, or -1 if no hash could
- * be computed. */
+/* Hash what determines how a document is recognised: tesseract, the languages and their data files. Returns 0, or -1 if
+ * no hash could be computed. */
 static int way_hash(const struct ocr *o, uint8_t hash[32])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -93,7 +93,7 @@ static int way_hash(const struct ocr *o, uint8_t hash[32])
 	return ok ? 0 : -1;
 }
 
-/* Find the language that a PDF names, as "de-AT", in a jailed child; "" if it names none. */
+/* Find the language that a PDF names, such as "de-AT", in a jailed child. out[] becomes "" if the PDF names none. */
 static void find_language(const char *p, size_t n, char out[16])
 {
 	struct child c = { .pid = -1 };
@@ -159,8 +159,8 @@ static int ends_in_letter(const char *p, size_t n)
 	return n && (byte_is_letter(p[n - 1]) || (unsigned char)p[n - 1] >= 0x80);
 }
 
-/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 if it belongs to a compound word:
- * then the page contains the word with its hyphen within HYPHEN_NEAR bytes of the line. */
+/* 1 if the hyphen at the end of line p[n] divides a word that continues in q[m]. 0 if the hyphen belongs to a compound
+ * word: the page has the same word with a hyphen within HYPHEN_NEAR bytes of the line. */
 static int divides_word(const struct str *page, const char *p, size_t n, const char *q, size_t m)
 {
 	const char *from = p - MIN(HYPHEN_NEAR, (size_t)(p - page->p));
@@ -221,7 +221,8 @@ static void add_page_text(struct str *raw, struct str *out)
 	}
 }
 
-/* 1 if the text has two letters or digits in a row. On an empty page, tesseract takes specks for single signs. */
+/* 1 if the text has two letters or digits next to each other. On an empty page, tesseract takes specks for single
+ * signs. */
 static int has_word(const char *p, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -288,8 +289,8 @@ static void describe_failure(const struct child *draw, const struct child *read,
 		child_describe(c, why, cap);
 }
 
-/* Recognise a page. 0 = *text has its text. 1 = the page cannot be recognised; `why` says why. -1 = stopped by the
- * user. */
+/* Recognise a page. Returns 0 with the text in *text; 1 if the page cannot be recognised, with the reason in `why`; -1
+ * if the user has stopped the import. */
 static int recognise(struct ocr *o, int32_t page, int small, struct str *text, char *why, size_t cap)
 {
 	struct child draw = { .pid = -1, .out = -1, .err = -1 }, read = draw;

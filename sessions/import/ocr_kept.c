@@ -1,9 +1,9 @@
-/* sessions/import/ocr_kept.c - keeps the text of recognised pages (ocr.h), so that no page is recognised twice.
+/* sessions/import/ocr_kept.c - stores the text of recognised pages (ocr.h), so that no page is recognised twice.
  *
- * The folder has one file for each document and way of recognising it (languages, program). The file's name is made of
- * hashes of both. A page is appended to the file as soon as it is recognised: "PAGE BYTES\n", its text, "\n". If a
- * crash cuts a record off, the next page overwrites it. When the folder exceeds FOLDER_MAX, the least recently changed
- * files are deleted. */
+ * The folder has one file for each document and each way in which it was recognised (languages, program). The name of
+ * the file consists of hashes of both. A page is appended to the file as soon as it is recognised: "PAGE BYTES\n", its
+ * text, "\n". If a crash has truncated a record, the next page overwrites it. When the folder exceeds FOLDER_MAX, the
+ * least recently changed files are deleted. */
 #include "sessions/import/ocr.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 #define FILE_MAX   (64u << 20)
 #define FOLDER_MAX (128ll << 20) /* maximum size of the folder in bytes */
 
-/* Parse the record at byte `at`. Returns the offset after the record; 0 = the record is incomplete. */
+/* Parse the record of a page at byte `at`. Returns the offset after the record; 0 = the record is incomplete. */
 static size_t record_at(const struct str *s, size_t at, int32_t *page, size_t *text, size_t *n)
 {
 	unsigned long number = 0, bytes = 0;
@@ -89,7 +89,7 @@ int ocr_kept_get(const struct ocr_kept *k, int32_t page, struct str *out)
 	return 0;
 }
 
-/* 1 if `name` in the folder is a file with recognised pages. Sets *st. */
+/* 1 if the file `name` in the folder is a file with recognised pages. Sets *st to its status. */
 static int is_kept(DIR *dir, const char *name, struct stat *st)
 {
 	return strlen(name) == 64 && !fstatat(dirfd(dir), name, st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st->st_mode);

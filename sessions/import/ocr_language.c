@@ -1,5 +1,5 @@
-/* sessions/import/ocr_language.c - chooses the languages that tesseract recognises (ocr.h). A language is a file
- * NAME.traineddata in a folder; in Debian it is in the package tesseract-ocr-NAME. */
+/* sessions/import/ocr_language.c - chooses the languages that tesseract recognises (ocr.h). Each language is a file
+ * NAME.traineddata in a folder. Debian has it in the package tesseract-ocr-NAME. */
 #include "sessions/import/ocr.h"
 #include "engine/base/utf8.h"
 
@@ -29,7 +29,7 @@ char *ocr_data_folder(void)
 	return NULL;
 }
 
-/* Return the length of a language's name at s: letters, digits and "_". */
+/* Return the length of the name of a language at s. The name has letters, digits and "_". */
 static size_t name_length(const char *s)
 {
 	size_t n = 0;
@@ -58,7 +58,7 @@ static void add_package(struct str *out, const char *name, size_t n)
 		str_add(out, name[i] == '_' ? "-" : name + i, 1);
 }
 
-/* 1 for data that is no language: orientation of pages, formulas. */
+/* 1 for tesseract's data that are not a language: for the orientation of pages, and for formulas. */
 static int is_no_language(const char *name, size_t n)
 {
 	return (n == 3 && (!memcmp(name, "osd", 3) || !memcmp(name, "equ", 3))) || (n == 4 && !memcmp(name, "snum", 4));

@@ -1,7 +1,7 @@
 /* sessions/import/ocr_margins.c - leaves running heads, feet and page numbers out of recognised pages (ocr.h).
  *
  * Only the first and the last line of a page are examined. Lines are compared by their letters without digits, so that
- * "Title 14" and "Title 15" are equal. For PDF pages with text, pdf_margins.c does this by the lines' places on the
+ * "Title 14" and "Title 15" are equal. For PDF pages with text, pdf_margins.c does this by the places of lines on the
  * page. */
 #include "sessions/import/ocr.h"
 #include "engine/base/utf8.h"
@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR         8 /* pages before and after a page that are compared with it */
-#define TIMES        3 /* lines and page numbers are left out if at least this many pages have them */
+#define NEAR         8 /* number of pages before a page, and after it, that are compared with it */
+#define TIMES        3 /* minimum number of pages that must have such a line or page number, so that it is left out */
 #define LETTERS_MIN  4
 #define NUMBER_CHARS 7 /* maximum length of a page number in characters: "- 123 -" */
 
 /* The first or the last line of a page. */
 struct edge {
 	size_t from, n; /* offset and length of the line in the page's text */
-	uint64_t hash;  /* hash of the line's letters; 0 = it has fewer than LETTERS_MIN */
+	uint64_t hash;  /* hash of the line's letters; 0 = the line has fewer letters than LETTERS_MIN */
 	int is_number;
 };
 
@@ -55,9 +55,9 @@ static struct edge edge_of(const struct str *page, int last)
 	return e;
 }
 
-/* e[] contains the first lines of all pages, or the last lines of all pages. Return 1 if at least TIMES of the lines
- * e[i - NEAR] to e[i + NEAR] have the same letters as line e[i]. Set *before to 1 if one of them is on a page before
- * page i. */
+/* The array e[] has the first lines of all pages, or the last lines of all pages. Return 1 if at least TIMES of the
+ * lines e[i - NEAR] to e[i + NEAR] have the same letters as line e[i]. Set *before to 1 if one of these lines is on a
+ * page before page i. */
 static int recurs(const struct edge *e, size_t n, size_t i, int *before)
 {
 	int times = 0;

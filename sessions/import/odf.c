@@ -30,33 +30,25 @@ static int is_shape(const char *name)
 
 static int is_skipped(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
 {
-	static const char *const names[] = { "tracked-changes",
-		                             "annotation",
-		                             "note-citation",
-		                             "ruby-text",
-		                             "number",
-		                             "hidden-text",
-		                             "desc",
-		                             "script",
-		                             "forms",
-		                             "covered-table-cell",
-		                             "event-listeners",
-		                             "content-validations",
-		                             "binary-data",
-		                             "document" }; /* a document embedded in a flat file */
-	/* frames that are repeated on every slide */
+	static const char *const names[] = { "tracked-changes", "annotation", "note-citation", "ruby-text", "number",
+		                             "hidden-text", "desc", "script", "forms", "covered-table-cell",
+		                             "event-listeners", "content-validations", "binary-data",
+		                             /* "document" is a document that is embedded in a flat file */
+		                             "document" };
+	/* frames that every slide repeats */
 	static const char *const furniture[] = { "page-number", "header", "footer", "date-time" };
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < LEN(furniture) && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
-	if (!strcmp(name, "title")) /* Skip the title of a picture, but write the title of the document. */
+	if (!strcmp(name, "title")) /* skip the title of a picture, but write the title of the document */
 		return x->flow.frames > 0;
 	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
-	return n > 7 && !strcmp(name + n - 7, "-source"); /* an element "...-source" is the template of an index */
+	/* an element whose name ends in "-source" is the template of an index */
+	return n > 7 && !strcmp(name + n - 7, "-source");
 }
 
 static void inline_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)
@@ -233,8 +225,8 @@ static int want_odf_entry(const char *name)
 	       (n > sizeof object - 1 && !strcmp(name + n - (sizeof object - 1), object));
 }
 
-/* Find content and styles of the document. A zip archive has a file for each. A single XML file (.fodt) contains
- * both. */
+/* Find the content and the styles of the document. A zip archive has a separate file for each of them. A single XML
+ * file (.fodt) contains both. */
 static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles,
                       struct err *e)
 {

@@ -6,7 +6,7 @@
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
-/* An open list. `style` is NULL if the list has none. `first` is 1 while the current item has no paragraph yet. */
+/* An open list. `style` is NULL if the list has no style. `first` is 1 while the current item has no paragraph yet. */
 struct odf_list {
 	struct odf_list_style *style;
 	size_t counter;
@@ -22,30 +22,30 @@ struct odf_cells {
 	int percent;
 };
 
-/* State of the open paragraphs and lists. A frame or note inside a paragraph gets a new state for its text. The
- * paragraph's state is restored at its end. */
+/* State of the open paragraphs and lists. A frame or note inside a paragraph gets a new state for its text. At the end
+ * of the frame or note, the state of the outer paragraph is restored. */
 struct odf_flow {
 	int paragraphs;    /* number of open paragraphs */
 	int begun;         /* 1: the paragraph has text */
-	int heading, kept; /* heading: heading level, 0 = none; kept: 1 = white space is kept */
-	int blank;         /* 1: the last character was white space; used only if white space is kept */
-	int numbered;      /* level, if the heading gets a number such as "2.1" before its text; else 0 */
+	int heading, kept; /* `heading` is the level of a heading, 0 = none; `kept` is 1 if white space is kept */
+	int blank;         /* 1: the last character was white space; only used if white space is kept */
+	int numbered;      /* if the heading gets a number such as "2.1" before its text: its level; else 0 */
 	int last_was_item, last_was_kept;
 	int break_after;
-	int frames, title; /* title: 1 = the paragraphs are a slide's title */
+	int frames, title; /* `title` is 1 if the paragraphs are the title of a slide */
 	struct odf_list list[ODF_LISTS_MAX];
 	int lists;
 };
 
 struct odf {
-	struct writer *w; /* current writer: document or notes */
+	struct writer *w; /* the current writer, of the document or of the notes */
 	struct writer *document, *notes;
 	struct zip zip;
 	struct odf_styles *styles;
 	struct odf_lists *counters; /* numbers of list items */
-	int skip;                   /* depth inside a skipped element */
+	int skip;                   /* number of open elements inside an element that is skipped */
 	int in_body, spreadsheet, is_text;
-	long pages; /* number of pages that the file states; 0: unknown */
+	long pages; /* number of pages according to the file; 0: unknown */
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
@@ -57,14 +57,14 @@ struct odf {
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
 	char *sheet;      /* name of the sheet, until it is written as a heading before the sheet's first text */
-	const char *lead; /* "Notes: " or NULL: to be written before the next text */
+	const char *lead; /* text to write before the next text, "Notes: "; NULL: none */
 	size_t note;
 	int next_is_title;
 };
 
 /* ---- odf_text.c: what the elements of the body write ---- */
 
-void odf_page(struct odf *, long number);       /* begin a page or slide; number 0: the next one */
+void odf_page(struct odf *, long number);       /* begin a page or slide; its number is the next one if `number` is 0 */
 void odf_page_break(struct odf *, long number); /* begin a page at a page break before a paragraph or table */
 void odf_hide_begin(struct odf *, int hidden);  /* begin an element; if it is hidden, it hides everything inside it */
 void odf_hide_end(struct odf *);
@@ -76,7 +76,7 @@ void odf_blanks(struct odf *, long count);
 void odf_line_break(struct odf *);
 void odf_box_begin(struct odf *); /* begin a text box with its own paragraphs */
 void odf_box_end(struct odf *);
-/* write "[1]" where a note is referred to; the note's text follows at the end of the document */
+/* write "[1]" at a reference to a note; the text of the note follows at the end of the document */
 void odf_note_begin(struct odf *);
 void odf_note_body_begin(struct odf *);
 void odf_note_body_end(struct odf *);
@@ -88,7 +88,8 @@ struct odf_lists *odf_lists_new(void);
 void odf_lists_free(struct odf_lists *);
 void odf_list_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_list_end(struct odf *);
-/* Set the list's style to the list style of its first paragraph (NULL = none), unless the list has a style. */
+/* Set the style of the list to the list style of its first paragraph (NULL = none), unless the list already has a
+ * style. */
 void odf_list_adopt(struct odf *, const char *style);
 void odf_item_begin(struct odf *, int header, const struct xml_attr *start);
 /* Count the item, and let the writer put its indent and number or bullet before its text. */

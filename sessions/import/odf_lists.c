@@ -56,8 +56,8 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 
 /* Set the style of list l, and choose the counter of its items. If `other` is the xml:id of an earlier list, list l
  * continues the counter of that list. If no list has this id, or if `goes_on` is 1, list l continues the counter of the
- * last list with the same style. In all other cases, or if there is no such counter, list l gets a new one. `other` may
- * be NULL. */
+ * last list with the same style. In all other cases, or if there is no such counter, list l gets a new counter. `other`
+ * may be NULL. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
                       const struct xml_attr *other)
 {

@@ -2,7 +2,7 @@
  * 19 and 20).
  *
  * Only properties that affect the text are read: headings, hidden and raised text, page breaks, numbering of lists
- * and headings. Named styles are in styles.xml, automatic ones in content.xml. A style inherits missing properties
+ * and headings. Named styles are in styles.xml, automatic styles in content.xml. A style inherits missing properties
  * from its parent. */
 #include "sessions/import/import_private.h"
 
@@ -19,7 +19,8 @@ enum { SAYS_NOTHING = -1 };
 struct style {
 	char family; /* first letter of the style's family, such as 'p' for "paragraph" */
 	char *name, *parent, *list;
-	int level, hidden, raised, kept, before, after; /* SAYS_NOTHING (unset), or a value of struct odf_look */
+	/* values as in struct odf_look, or SAYS_NOTHING if the style does not set them */
+	int level, hidden, raised, kept, before, after;
 	long page_number;
 };
 struct list {
@@ -29,12 +30,13 @@ struct list {
 
 struct odf_styles {
 	struct style *style;
-	size_t n_style, *slot, n_slot; /* slot: hash table of styles; a value is the style's index + 1 */
+	/* slot[n_slot] is a hash table of the styles; a value is 1 + the index of a style */
+	size_t n_style, *slot, n_slot;
 	struct list *list;
 	size_t n_list;
 	struct list_level outline[LIST_LEVELS];
-	struct style *open;        /* current style */
-	struct list_level *levels; /* levels of the current list style */
+	struct style *open;        /* the style that is being read */
+	struct list_level *levels; /* levels of the list style that is being read */
 };
 
 static char *attr_copy(const struct xml_attr *a)
@@ -97,7 +99,7 @@ static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, s
 		s->level = 1;
 	if (memmem(name->value, name->n, "Preformatted", 12) || memmem(name->value, name->n, "Source_20_Code", 14))
 		s->kept = 1;
-	/* A paragraph with a master page begins a new page. */
+	/* a paragraph with a master page begins a new page */
 	if (xml_attr(a, n, "master-page-name") && xml_attr(a, n, "master-page-name")->n)
 		s->before = 1;
 	return s;
@@ -154,7 +156,7 @@ static void add_text(struct list_level *l, const struct xml_attr *a)
 	for (size_t i = 0; a && i < a->n && k < LIST_PATTERN_MAX - 4; i++)
 		if (a->value[i] != '%')
 			l->pattern[k++] = a->value[i];
-	/* Drop a character that the limit has cut. */
+	/* drop a character that the limit of the pattern has truncated */
 	l->pattern[utf8_complete(l->pattern, k)] = 0;
 }
 

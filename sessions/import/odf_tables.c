@@ -93,7 +93,7 @@ void odf_row_end(struct odf *x)
 
 	if (!t || x->w != x->document)
 		return;
-	/* A row without text separates blocks of a sheet. */
+	/* a row without text separates blocks of a sheet */
 	if (!t->row_begun) {
 		writer_gap(x->w, x->spreadsheet ? GAP_BLOCK : GAP_LINE);
 		return;
@@ -103,7 +103,8 @@ void odf_row_end(struct odf *x)
 	t->row_begun = 0;
 }
 
-/* Store a copy of the cell's value. It is written if the cell has no text: some programs write values alone. */
+/* Store a copy of the cell's value. The copy is written if the cell has no text, because some programs write only
+ * values. */
 static void keep_value(struct odf_cells *t, const struct xml_attr *a, size_t n)
 {
 	static const char *const names[] = { "string-value", "date-value", "time-value", "boolean-value", "value" };
@@ -155,7 +156,7 @@ void odf_cell_end(struct odf *x)
 		writer_cell_repeat(x->w, t->times - 1);
 	else
 		t->empty += t->times;
-	t->cell_begun = 1; /* text between two cells belongs to the first */
+	t->cell_begun = 1; /* text between two cells belongs to the first cell */
 }
 
 void odf_cells_covered(struct odf *x, const struct xml_attr *times)

@@ -18,7 +18,7 @@ void odf_page(struct odf *x, long number)
 
 void odf_page_break(struct odf *x, long number)
 {
-	/* 1: page 1 has no text yet. Then a break before the first paragraph does not begin a second page */
+	/* 1: page 1 has no text yet, so that a break before the first paragraph does not begin a second page */
 	int first = x->document->page_due && !x->document->doc->n_mark;
 
 	if (x->flows || x->tables || x->spreadsheet || (first && number <= 0))
@@ -67,7 +67,7 @@ static void begin_heading(struct odf *x)
 	}
 }
 
-/* Begin the paragraph at its first text. */
+/* Begin the paragraph. Called at the paragraph's first text. */
 static void begin_paragraph(struct odf *x)
 {
 	struct odf_flow *f = &x->flow;
@@ -128,18 +128,18 @@ void odf_paragraph_end(struct odf *x)
 
 	if (x->w->heading)
 		writer_heading_end(x->w);
-	/* Count list items and numbered headings without text as well. */
+	/* count list items and numbered headings even if they have no text */
 	if (!f->begun && !x->hide && f->lists)
 		odf_item_without_text(x);
 	else if (!f->begun && !x->hide && f->numbered)
 		list_levels_count(odf_outline(x->styles), outline_level(f));
-	/* An empty paragraph separates lists and blocks. */
+	/* an empty paragraph separates lists and blocks */
 	if (!f->begun && !f->kept)
 		writer_gap(x->w, GAP_BLOCK);
 	if (f->begun && x->w == x->document)
 		str_clear(&x->w->prefix);
 	x->w->pre = 0;
-	/* Keep blank lines inside program text. */
+	/* keep blank lines inside program text */
 	if (!f->begun && f->kept && f->last_was_kept)
 		writer_gap(x->w, GAP_BLOCK);
 	writer_gap(x->w, GAP_LINE);
@@ -148,8 +148,8 @@ void odf_paragraph_end(struct odf *x)
 	odf_hide_end(x);
 }
 
-/* Write text whose white space is kept. White space in the XML counts as one blank; the file stores further blanks as
- * <text:s> elements. */
+/* Write text whose white space is kept. Each white space in the XML counts as one blank; the file stores further blanks
+ * as <text:s> elements. */
 static void shown_kept(struct odf *x, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -199,7 +199,7 @@ void odf_line_break(struct odf *x)
 	if (x->hide)
 		return;
 	writer_line(x->w, x->flow.begun);
-	x->flow.blank = 0; /* white space after the line break is not dropped */
+	x->flow.blank = 0; /* keep white space after the line break */
 }
 
 /* ---- frames, notes, objects ---- */

@@ -1,5 +1,5 @@
 /* sessions/import/opc.c - finds the parts of an Office file (DOCX, XLSX, PPTX; Open Packaging Conventions, ECMA-376
- * part 2): a part names other parts by ids; a file of relationships beside the part has the path for each id. */
+ * part 2): a part names other parts by ids, and a file of relationships beside the part gives the path for each id. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

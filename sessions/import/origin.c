@@ -36,7 +36,7 @@ void origin_free(struct doc_origin *o)
 	*o = (struct doc_origin){ 0 };
 }
 
-/* Compute the file's SHA-256; -1: read error. */
+/* Compute the file's SHA-256. Returns 0, or -1 if the file cannot be read. */
 static int hash_file(int fd, uint8_t out[32])
 {
 	char buf[16384];
@@ -60,7 +60,7 @@ enum doc_change doc_changed(struct doc_origin *o)
 
 	if (!o->path)
 		return DOC_SAME;
-	/* Check the kind before open(): opening a device can have effects. */
+	/* check the kind of the file before open(), because opening a device can have effects */
 	if (stat(o->path, &st) || !S_ISREG(st.st_mode))
 		return DOC_GONE;
 	if (st.st_size == o->size && origin_mtime(&st) == o->mtime)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If a word is divided by a hyphen at a line end, and both halves are words that occur elsewhere in the text, the
- * hyphen is kept. Each half must have at least this many letters. */
+/* If a hyphen divides a word at a line end, and both halves occur elsewhere in the text as words, the hyphen is kept.
+ * For this, each half must have at least PART_LETTERS letters. */
 #define PART_LETTERS 4
 
 /* ---- words divided at the end of a line ---- */
@@ -59,7 +59,8 @@ static void words_collect(struct words_known *w, const struct pdf *f)
 	words_sort(w);
 }
 
-/* 1 for a word such as "and". A hyphen before such a word may stand for the rest of a word: "Vor- und Nachteile". */
+/* 1 for a word such as "and". If such a word follows a hyphen, the hyphen may stand for the rest of a word: "Vor- und
+ * Nachteile". */
 static int suspends(const char *p, size_t n)
 {
 	static const char words[] = " und oder bzw sowie bis and or to en of et ou y o e ed och eller og i a oraz lub ";
@@ -71,7 +72,7 @@ static int suspends(const char *p, size_t n)
 	return strstr(words, word) != NULL;
 }
 
-/* 1 if the line ends in a web, mail or file address. */
+/* 1 if the line ends with a web, mail or file address. */
 static int ends_in_address(const char *p, size_t n)
 {
 	size_t at = n;
@@ -122,7 +123,8 @@ static enum line_end line_end(const struct pdf *f, const struct words_known *w, 
 		return words_have(w, compound, 1) ? END_HYPHEN : END_BLANK;
 	if (words_have(w, solid, 1))
 		return END_DIVIDED;
-	/* If both halves are words that occur in the text, take the word for a compound: syllables are seldom words. */
+	/* if both halves occur in the text as words, take the word for a compound, because syllables are seldom
+	 * words */
 	return words_have(w, compound, 1) || (a >= PART_LETTERS && b >= PART_LETTERS &&
 	                                      words_have(w, word_hash(0, p + l->n - mark - a, a), 2) &&
 	                                      words_have(w, word_hash(0, q, b), 2))
@@ -138,7 +140,7 @@ struct writing {
 	struct pdf_headings *headings;
 	struct doc *d;
 	size_t left_out;
-	enum line_end end; /* how the last written line ended; that line may be on the page before */
+	enum line_end end; /* how the last line that was written ended; it may be on the page before */
 };
 
 /* Return the next line after line i that is written; NULL: none. */
@@ -151,8 +153,8 @@ static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 }
 
 /* 1 if the paragraph of line l may continue in the line `next`. This is so if there is no blank line between them. It
- * is also so if `next` is higher on its page, which means another column or page, and its letters have about the same
- * size. */
+ * is also so if two conditions hold: `next` is higher on its page, because it is in another column or on another page;
+ * and its letters have about the same size. */
 static int goes_on(const struct pdf_line *l, const struct pdf_line *next)
 {
 	return !l->row && !next->row &&
@@ -163,8 +165,8 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	/* `heading` is the number of lines of the current heading that are still to be written. `from` is 1 + the
-	 * offset at which the heading's text begins; 0 if none of it is written yet. */
+	/* `heading` is the number of lines of the current heading that are not written yet. `from` is 1 + the offset at
+	 * which the heading's text begins; 0 if none of the heading is written yet. */
 	size_t heading = 0, hyphen, from = 0;
 	int level = 0, gap = 1;
 
@@ -205,7 +207,8 @@ static int is_rare(int32_t cp)
 }
 
 /* Return PAGE_UNREADABLE if at least 3 letters of the page are rare characters (is_rare), and these are more than a
- * third of all its letters. A readable page has fewer of them, even in a language that uses such characters. */
+ * third of the page's letters. A readable page has fewer rare characters, even in a language that uses such
+ * characters. */
 static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg)
 {
 	size_t letters = 0, rare = 0;
@@ -222,7 +225,7 @@ static enum page_state page_state(const struct pdf *f, const struct pdf_page *pg
 	return !pg->n_line ? PAGE_EMPTY : rare >= 3 && rare * 3 > letters ? PAGE_UNREADABLE : PAGE_TEXT;
 }
 
-/* 1 for a dynamic form (XFA): its pages only say that another program must show the form. */
+/* 1 for a dynamic form (XFA), whose pages only say that another program must show the form. */
 static int is_dynamic_form(const struct doc *d)
 {
 	return d->text.n < 4096 && !strncmp(str_text(&d->text), "Please wait...", 14) &&
@@ -241,7 +244,7 @@ static void write_pages(struct pdf *f, struct doc *d)
 		doc_mark(d, MARK_PAGE, page_state(f, &f->page[i]), from, label,
 		         (size_t)snprintf(label, sizeof label, "%zu", i + 1));
 		write_lines(&w, &f->page[i]);
-		/* Move the page's mark to the first text of the page, after the newlines. */
+		/* move the page's mark to the first text of the page, after the newlines */
 		while (from < d->text.n && d->text.p[from] == '\n')
 			from++;
 		d->mark[m].at = from;

@@ -1,8 +1,9 @@
 /* sessions/import/pdf.h - declarations shared by the files that read what pdftotext -bbox-layout prints (pdf*.c).
  *
- * pdf_read.c makes the pieces of a page: words of a line without a wide gap between them, with their place on the page.
- * pdf_rows.c joins pieces to lines and rows of tables, in reading order. When all pages are read, pdf_margins.c finds
- * running heads, feet and page numbers, pdf_headings.c finds headings, and pdf.c writes the text. */
+ * pdf_read.c makes the pieces of a page. A piece is a part of a line without a wide gap between its words, with its
+ * place on the page. pdf_rows.c joins pieces to lines and rows of tables, in reading order. When all pages are read,
+ * pdf_margins.c finds running heads, feet and page numbers, pdf_headings.c finds headings, and pdf.c writes the
+ * text. */
 #ifndef WEIR_IMPORT_PDF_H
 #define WEIR_IMPORT_PDF_H
 
@@ -18,39 +19,41 @@ struct pdf_piece {
 	struct pdf_box box;
 	float size;   /* height of the piece's letters */
 	size_t at, n; /* range of the piece's text in pdf.text */
-	/* numbers of pdftotext's paragraph (block) and column (flow) that contain the piece, from 1 on each page */
+	/* numbers of the paragraph (block) and of the column (flow) to which pdftotext assigns the piece; they begin
+	 * with 1 on each page */
 	uint32_t block, flow;
-	int upright;       /* 0: letters lie on their side, or stand above each other */
-	int right_to_left; /* 1: most letters are Hebrew or Arabic */
+	int upright;       /* 0: the letters lie on their side, or are above each other */
+	int right_to_left; /* 1: the majority of the letters is Hebrew or Arabic */
 };
 
 struct pdf_line {
 	struct pdf_box box;
 	float size;
-	size_t at, n;           /* range of the line's text in pdf.text; " | " separates the cells of a table's row */
-	unsigned char gap;      /* 1: a blank line precedes this line */
-	unsigned char row;      /* 1: the line is a row of a table */
-	unsigned char upright;  /* 0: letters lie on their side, or stand above each other */
-	unsigned char left_out; /* LEFT_...: a running head, foot or page number; 0 = the line is written */
-	unsigned char running;  /* 1: first occurrence of a running head or foot; it stays in the text */
+	size_t at, n;          /* range of the line's text in pdf.text; " | " separates the cells of a table's row */
+	unsigned char gap;     /* 1: a blank line precedes this line */
+	unsigned char row;     /* 1: the line is a row of a table */
+	unsigned char upright; /* 0: the letters lie on their side, or are above each other */
+	/* 0 = the line is written; otherwise it is a running head, foot or page number (LEFT_...) */
+	unsigned char left_out;
+	unsigned char running; /* 1: first occurrence of a running head or foot, which stays in the text */
 };
 
 enum { LEFT_LINE = 1, LEFT_NUMBER };
 
 struct pdf_page {
-	size_t line, n_line; /* the page's lines: index of the first one in pdf.line, and their number */
+	size_t line, n_line; /* the page's lines: index in pdf.line of the first line, and number of lines */
 	float width, height;
 };
 
-/* An entry of the document's own outline. */
+/* An entry of the PDF's outline. */
 struct pdf_entry {
 	uint32_t page; /* index of the page */
 	int level;
-	size_t at, n; /* the entry's title: its offset in pdf.titles, and its length */
+	size_t at, n; /* title of the entry: offset in pdf.titles, and length */
 };
 
 struct pdf {
-	struct str in;  /* input that has not been parsed */
+	struct str in;  /* input that has not been parsed yet */
 	size_t scanned; /* number of bytes of `in` that were searched and contain no end of a page */
 	struct str text, titles;
 	struct pdf_line *line;
@@ -59,7 +62,7 @@ struct pdf {
 	size_t n_page, cap_page;
 	struct pdf_entry *entry;
 	size_t n_entry, cap_entry;
-	int depth;               /* level of the outline that is being read; 0 = outside of an outline */
+	int depth;               /* level of the outline entry that is being read; 0 = outside of the outline */
 	struct pdf_piece *piece; /* pieces of the page that is being read */
 	size_t n_piece, cap_piece;
 	size_t replaced; /* number of invalid UTF-8 sequences, which were replaced */
@@ -68,8 +71,8 @@ struct pdf {
 
 /* ---- pdf_read.c ---- */
 
-/* Parse the next bytes of the input, page by page. First comes what pdftohtml -xml printed, of which only the outline
- * is used; then what pdftotext -bbox-layout printed. */
+/* Parse the next bytes of the input, page by page. The input is the output of pdftohtml -xml, of which only the outline
+ * is used, followed by the output of pdftotext -bbox-layout. */
 void pdf_feed(struct pdf *, const char *p, size_t n);
 /* Parse the rest of the input, write the document, and free *f. In pdf.c. */
 int pdf_end(struct pdf *f, struct doc *, struct err *);
@@ -87,14 +90,14 @@ void pdf_add_lines(struct pdf *);
  * or foot stays, unless it repeats a title. */
 void pdf_leave_out_margins(struct pdf *);
 /* Hash the letters and digits of a line, without case and punctuation, and without the number before a title. *letters
- * gets the number of letters. */
+ * receives the number of letters. */
 uint64_t pdf_letters_hash(const char *p, size_t n, size_t *letters);
 
 /* ---- pdf_headings.c ---- */
 
 struct pdf_headings;
 struct pdf_headings *pdf_headings_begin(const struct pdf *);
-/* If the lines of page pg from line i on are a heading, return how many lines it has, and set *level to its level.
+/* If the lines of page pg from line i on are a heading, return the number of its lines, and set *level to its level.
  * Return 0 if there is no heading. */
 size_t pdf_heading(struct pdf_headings *, const struct pdf_page *pg, size_t i, int *level);
 void pdf_headings_end(struct pdf_headings *);

@@ -14,7 +14,8 @@
 
 #include "kernels/os.h"
 
-#define OUTLINE_SECONDS 10.0 /* time limit for a PDF's outline; after it, the PDF is read without outline */
+/* time limit for the outline, in seconds; when it is over, the PDF is read without its outline */
+#define OUTLINE_SECONDS 10.0
 #define PAGES_MAX       "20000"
 
 static int pdf_refused(const struct child *c, const char *name, struct err *e)
@@ -40,8 +41,8 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 }
 
-/* Report the result, when both children have ended. text: the child that executed pdftotext; parser: the child that
- * parsed the output of pdftotext. */
+/* Report the result, after both children have ended. `text` is the child that executed pdftotext, and `parser` the
+ * child that parsed its output. */
 static int finish_pdf(struct child *text, struct child *parser, const char *name, struct doc *d, struct err *e)
 {
 	int complete = !text->why && WIFEXITED(text->status) && WEXITSTATUS(text->status) == 0;
@@ -71,7 +72,7 @@ static int finish_pdf(struct child *text, struct child *parser, const char *name
 int pdf_convert(const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	char *program = program_find("pdftotext"), *outliner = program_find("pdftohtml");
-	/* Print page 1 only: pdftohtml prints the whole outline in any case. */
+	/* let pdftohtml print page 1 only, because it prints the whole outline in any case */
 	const char *const words[] = { program, "",   "-bbox-layout", "-enc", "UTF-8", "-eol",
 		                      "unix",  "-l", PAGES_MAX,      "-",    "-",     NULL };
 	const char *const heads[] = { outliner, "", "-xml", "-i", "-q", "-stdout", "-l", "1", "-", NULL };

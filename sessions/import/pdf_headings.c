@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGER  1.17f /* a heading's letters are this many times the usual size, or more */
-#define SMALLER 0.93f /* footnotes have letters of this many times the usual size, or less */
+#define LARGER  1.17f /* minimum size of a heading's letters, divided by the usual size */
+#define SMALLER 0.93f /* maximum size of a footnote's letters, divided by the usual size */
 
 enum { LINES_MOST = 3, BYTES_MOST = 200, SIZES = 256, PARTS_MOST = 5 };
 
 struct pdf_headings {
 	const struct pdf *f;
 	size_t next;                  /* index of the first outline entry that is on the current page or a later one */
-	unsigned char level[SIZES];   /* [size of a heading's letters, in half points] level of the heading */
-	int last[PARTS_MOST], n_last; /* [n_last] parts of the last heading's number: 4, 2, 1 for "4.2.1" */
+	unsigned char level[SIZES];   /* level[s] is the level of headings whose letters have s half points */
+	int last[PARTS_MOST], n_last; /* last[n_last] are the parts of the last heading's number: 4, 2, 1 for "4.2.1" */
 };
 
 /* ---- numbers in sequence ---- */
 
-/* Parse the numbers of "6.2.1" at the start of a line into part[]. Returns how many numbers there are. Sets *n to the
- * number of bytes parsed. */
+/* Parse a number such as "6.2.1" at the start of a line, and store its parts in part[]. Returns how many parts there
+ * are. Sets *n to the number of bytes parsed. */
 static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
 {
 	int parts = 0;
@@ -42,8 +42,8 @@ static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t 
 	return parts;
 }
 
-/* Return the level of a heading without a blank line before it. Its number must be the next one after the last
- * heading's: "4.1 Nesting" after "4", "4.4 Trees" after "4.3". 0 for other lines. */
+/* Return the level of a heading without a blank line before it. The heading's number must be the one that follows the
+ * number of the last heading: "4.1 Nesting" after "4", "4.4 Trees" after "4.3". Return 0 for other lines. */
 static int next_number(const struct pdf_headings *h, const char *p, size_t n)
 {
 	int part[PARTS_MOST], same = 0;
@@ -94,8 +94,8 @@ static size_t large_lines(const struct pdf *f, const struct pdf_page *pg, size_t
 	return letters >= 2 ? n : 0;
 }
 
-/* Set the levels of headings in large letters: level 1 for the largest letters, level 2 for the next size, and so
- * on. */
+/* Set the levels of headings in large letters: level 1 for the largest letters, level 2 for the next smaller size, and
+ * so on. */
 static void find_levels(struct pdf_headings *h)
 {
 	const struct pdf *f = h->f;
@@ -107,7 +107,7 @@ static void find_levels(struct pdf_headings *h)
 			if (!f->line[i].left_out && f->line[i].gap && large_lines(f, &f->page[k], i))
 				seen[size_class(f->line[i].size)] = 1;
 	for (int s = SIZES - 1; s >= 0; s--) {
-		if (seen[s] && s * 12 < last * 11) { /* a size within 1/12 of the last size has the same level */
+		if (seen[s] && s * 12 < last * 11) { /* a size within 1/12 of the last size gets the same level */
 			level += level < 6;
 			last = s;
 		}
@@ -127,8 +127,8 @@ static int fills_block(const struct pdf *f, const struct pdf_page *pg, size_t i)
 
 /* ---- the outline ---- */
 
-/* 1 if the line is this title of the outline. Only letters and digits are compared, and a number before the title in
- * the line is ignored. */
+/* 1 if the line is the title of an outline entry. Only letters and digits are compared, and a number before the title
+ * in the line is ignored. */
 static int is_title(const char *line, size_t n, const char *title, size_t n_title)
 {
 	size_t a = 0, b = 0;
@@ -152,7 +152,7 @@ static int is_title(const char *line, size_t n, const char *title, size_t n_titl
 }
 
 /* If the lines of page pg from line i on are the title of an outline entry, return how many lines the title has, and
- * set *level to the entry's level. Return 0 if they are no entry's title. */
+ * set *level to the level of the entry. Return 0 if the lines are not such a title. */
 static size_t outline_lines(struct pdf_headings *h, const struct pdf_page *pg, size_t i, int *level)
 {
 	const struct pdf *f = h->f;
@@ -219,7 +219,7 @@ size_t pdf_heading(struct pdf_headings *h, const struct pdf_page *pg, size_t i, 
 			n = 1;
 		}
 	}
-	/* "Chapter 4" alone: its title follows */
+	/* "Chapter 4" alone on a line: the title of the chapter follows */
 	if (n == 1 && heading_number_level(p, l->n) && i + 1 < end && !l[1].left_out && !l[1].row &&
 	    l[1].size >= l->size) {
 		size_t title = large_lines(f, pg, i + 1);

@@ -14,7 +14,7 @@ enum {
 	TAG_MAX = 15            /* maximum length of a language's name in bytes; a longer name is truncated */
 };
 
-/* Append the language after "/Lang" in the text of objects. Returns 0 if there is none. */
+/* Append the language after "/Lang" in the text of objects. Returns 0 if there is no language. */
 static int find_language(const char *p, size_t n, struct str *out)
 {
 	const char *end = p + n;
@@ -32,7 +32,7 @@ static int find_language(const char *p, size_t n, struct str *out)
 	return 0;
 }
 
-/* Unpack the beginning of a stream to out[UNPACKED_MAX]. Returns the number of bytes; 0 if it is no packed data. */
+/* Unpack the beginning of a stream to out[UNPACKED_MAX]. Returns the number of bytes; 0 if the data are not packed. */
 static size_t unpack(const char *p, size_t n, char *out)
 {
 	z_stream z = { .next_in = (Bytef *)(uintptr_t)p,

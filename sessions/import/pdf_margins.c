@@ -1,13 +1,13 @@
 /* sessions/import/pdf_margins.c - finds running heads, running feet and page numbers.
  *
- * They all stand in a page's margins, in letters that are not much larger than the letters of the text.
+ * They are in the margins of a page, in letters that are not much larger than the letters of the text.
  *
  * A page number stands alone or beside a running head, and it counts the pages: if another page is k pages later, the
  * number at the same place there is larger by k. A number that does not count the pages is text. A number after a word
  * other than "page" is text, too: "Invoice No. 4711".
  *
- * A running head or foot is a line that recurs at the same place. The first one stays in the text, unless it repeats a
- * title. */
+ * A running head or foot is a line that recurs at the same place. The first such line stays in the text, unless it
+ * repeats a title. */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -16,7 +16,7 @@
 
 /* height of the zones at a page's top and bottom that contain heads and feet, divided by the page's height */
 #define MARGIN 0.15f
-#define LARGE  1.25f /* lines in letters of more than this many times the usual size are no heads or feet */
+#define LARGE  1.25f /* lines whose letters are larger than this many times the usual size are not heads or feet */
 #define SAME   3.0f  /* two lines are at the same place if their positions differ by fewer points than this */
 
 /* EDGE is the maximum number of rows that are examined in a margin, counted from the page's edge. PIECES is the maximum
@@ -29,32 +29,33 @@ enum { EDGE = 6, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR
 struct candidate {
 	uint32_t page, line;
 	int bottom;
-	/* hash of the line's text, with '#' in place of the page number; hash of only its letters */
+	/* `text` is a hash of the line's text with '#' in place of the page number; `letters` is a hash of its letters
+	 * only */
 	uint64_t text, letters;
 	size_t n_letters;
-	/* Numbers that may be the page number: number[0] is at the line's end, number[1] at its beginning; -1 =
+	/* Numbers that may be the page number: number[0] is at the end of the line, number[1] at its beginning; -1 =
 	 * none. */
 	long number[2];
-	int bare[2];   /* 1: apart from number[i], the line has only signs, words for "page" and the number of pages */
+	int bare[2];   /* 1: except number[i], the line has only signs, words for "page" and the number of pages */
 	int counts;    /* 1: number[0] or number[1] is a page number */
-	int is_number; /* 1: the line has no text of its own besides its page number, so it is left out */
-	int recurs;    /* 1: a running head or foot */
-	int first;     /* 1: the first occurrence of a running head or foot */
+	int is_number; /* 1: the line has nothing but its page number, so it is left out */
+	int recurs;    /* 1: the line is a running head or foot */
+	int first;     /* 1: the line is the first occurrence of a running head or foot */
 };
 
 struct margins {
 	struct pdf *f;
 	struct candidate *c;
 	size_t n, cap;
-	size_t *page; /* [n_page + 1] index of each page's first candidate */
-	/* [n_letters] one hash for each line that is not a candidate: a hash of the line's letters; sorted */
+	size_t *page; /* page[n_page + 1] has the index of each page's first candidate */
+	/* letters[n_letters] has, for each line that is not a candidate, a hash of the line's letters; sorted */
 	uint64_t *letters;
 	size_t n_letters;
 };
 
 /* ---- numbers ---- */
 
-/* Return the value of a decimal number of at most five digits, or of a Roman numeral below 400. -1 for anything
+/* Return the value of a decimal number of at most five digits, or of a Roman numeral below 400. Return -1 for anything
  * else. */
 static long number_value(const char *p, size_t n)
 {
@@ -86,7 +87,7 @@ static long number_value(const char *p, size_t n)
 	return n && at == n ? v : -1;
 }
 
-/* 1 for a word that stands before a page number ("page"), or between it and the number of pages ("of"). */
+/* 1 for a word that precedes a page number ("page"), or that is between it and the number of pages ("of"). */
 static int is_page_word(const char *p, size_t n)
 {
 	static const char words[] =
@@ -104,7 +105,7 @@ static int is_page_word(const char *p, size_t n)
 	return strstr(words, word) != NULL;
 }
 
-/* Return the length of the sign at p that may stand around a page number, such as '-', '|' or a bracket; 0 for anything
+/* Return the length of the sign at p if it may be beside a page number, such as '-', '|' or a bracket; 0 for anything
  * else. */
 static size_t ornament(const char *p, size_t n)
 {
@@ -137,7 +138,7 @@ static size_t ornament(const char *p, size_t n)
 struct token {
 	const char *p;
 	size_t n;
-	long value; /* value of a number; -1: the token is no number */
+	long value; /* value of a number; -1: the token is not a number */
 	int sign;
 };
 
@@ -166,8 +167,8 @@ static size_t next_token(const char *p, size_t n, struct token *t)
 
 enum { TOKENS = 64 };
 
-/* 1 for a sign that separates a running head from its page number. A wide gap between the two has been written as
- * '|'. */
+/* 1 for a sign that separates a running head from its page number. The sign '|' also stands for a wide gap between the
+ * two. */
 static int parts_number(const struct token *t)
 {
 	return t->sign && !strchr(".:,-()[]", *t->p);
@@ -180,8 +181,8 @@ static int may_be_page(long v, uint32_t page)
 }
 
 /* Find numbers that may be page numbers in a line of n tokens: number[0] at its end and number[1] at its beginning.
- * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest of the line. In
- * "No. | 12" the dot shows that 12 is no page number. index[side] gets the index of the number's token. */
+ * Such a number is alone, after a word for "page", or beside a sign that separates it from the rest of the line. In
+ * "No. | 12" the dot shows that 12 is not a page number. index[side] receives the index of the number's token. */
 static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t index[2])
 {
 	size_t words = 0, numbers = 0;
@@ -291,7 +292,7 @@ static int by_y(const void *a, const void *b)
 	return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Add the lines in a page's margins, from the edge inwards. `s` is a buffer with one entry for each line of the
+/* Add the lines in the margins of a page, from the edge inwards. `s` is a buffer with one entry for each line of the
  * page. */
 static void add_candidates(struct margins *m, uint32_t page, struct margin_line *s)
 {
@@ -324,8 +325,8 @@ static void add_candidates(struct margins *m, uint32_t page, struct margin_line 
 	}
 }
 
-/* 1 if two lines of different pages stand at the same place: at the same height, with the same left end, right end or
- * centre, or mirrored, as on left and right pages of a book. */
+/* 1 if two lines of different pages are at the same place: at the same height, with the same left end, right end or
+ * centre. The place may also be mirrored, as on left and right pages of a book. */
 static int same_place(const struct margins *m, const struct candidate *a, const struct candidate *b)
 {
 	const struct pdf_box *x = &line_of(m, a)->box, *y = &line_of(m, b)->box;
@@ -394,8 +395,8 @@ static size_t count_others(const struct margins *m, const struct candidate *c)
 }
 
 /* 1 if n equal lines at the same place, sorted by page, are a running head or foot. In a short document, half of the
- * pages must have the line, and no page may have another line at that place. In a longer document, the line must be on
- * 1/5 of all pages, or on 2/5 of the pages from its first page to its last. */
+ * pages must have the line, and no page may have a line with another text at that place. In a longer document, the line
+ * must be on 1/5 of all pages, or on 2/5 of the pages from its first page to its last. */
 static int is_running(const struct margins *m, struct candidate *const *c, size_t n)
 {
 	size_t pages = m->f->n_page, span = c[n - 1]->page - c[0]->page + 1;
@@ -415,8 +416,8 @@ static void find_recurring(struct margins *m)
 		s[i] = &m->c[i];
 	qsort(s, m->n, sizeof(struct candidate *), by_text);
 	for (size_t i = 0, to; i < m->n; i = to) {
-		/* Find the end of a run s[i] .. s[to - 1] of lines with the same text at the same position. Between two
-		 * successive lines of the run, there are only a few pages. */
+		/* find the end of a sequence s[i] .. s[to - 1] of lines with the same text at the same position;
+		 * between two successive lines of the sequence, there are only a few pages */
 		for (to = i + 1; to < m->n && s[to]->text == s[i]->text &&
 		                 s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
 		                 same_place(m, s[to - 1], s[to]);
@@ -464,8 +465,8 @@ static int stands_elsewhere(const struct margins *m, const struct candidate *c)
 	return c->n_letters >= 4 && bsearch(&c->letters, m->letters, m->n_letters, sizeof c->letters, by_hash);
 }
 
-/* Find running heads that repeat the title of a section, and therefore recur on few pages. Such a head stands beside a
- * page number, or at the height of other heads on at least half of the nearby pages. */
+/* Find running heads that repeat the title of a section, and therefore recur on few pages. Such a head is beside a page
+ * number, or at the height of other heads on at least half of the nearby pages. */
 static void find_section_heads(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -495,8 +496,8 @@ static void keep_line(const struct pdf *f, size_t i)
 		f->line[i].left_out = 0;
 }
 
-/* Keep a line that was taken for a head or foot if the line above or below it stays, and no blank line is between the
- * two. Such lines belong to one block, for example a form that is on each page. */
+/* Keep a line that was taken for a head or foot if the line above or below it stays and is not separated from it by a
+ * blank line. Such lines belong to one block, for example a form that is on each page. */
 static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 {
 	for (size_t i = pg->line + pg->n_line; i-- > pg->line + 1;)
@@ -508,8 +509,8 @@ static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 }
 
 /* Mark page numbers, running heads and running feet, so that they are left out. The first occurrence of a head or foot
- * stays, unless its words also occur outside of the margins. If no line of a page would stay, only its page numbers are
- * left out. */
+ * stays, unless its words also occur outside of the margins. If a page would lose all its lines, only its page numbers
+ * are left out. */
 static void leave_out(struct margins *m)
 {
 	for (uint32_t p = 0; p < m->f->n_page; p++) {

@@ -1,5 +1,5 @@
-/* sessions/import/pdf_read.c - parses what pdftotext -bbox-layout prints, words with their place on the page, and the
- * outline that pdftohtml -xml prints before it. Both are as untrusted as the PDF. */
+/* sessions/import/pdf_read.c - parses the output of pdftotext -bbox-layout, which has the words with their places on
+ * the page. Before it comes the outline that pdftohtml -xml prints. Both are as untrusted as the PDF. */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -10,7 +10,7 @@
 #define WORD_SPACE 0.1f /* minimum space between two words */
 #define CELL_GAP   1.3f /* minimum space between a number and its neighbour, so that they become two cells of a row */
 
-/* An XML tag: n bytes at p, without '<' and '>'. p NULL: there is none. */
+/* An XML tag: n bytes at p, without '<' and '>'. p is NULL if there is no tag. */
 struct tag {
 	const char *p;
 	size_t n;
@@ -53,7 +53,8 @@ static struct pdf_box tag_box(struct tag t)
 
 /* ---- characters ---- */
 
-/* Append a word, or a title of the outline: ligatures as letters, control characters as blanks, entities decoded. */
+/* Append a word, or a title of the outline. Ligatures become letters, control characters become blanks, and entities
+ * are decoded. */
 static void add_characters(struct pdf *f, struct str *out, const char *p, size_t n)
 {
 	static const char *const ligature[] = { "ff", "fi", "fl", "ffi", "ffl", "st", "st" };
@@ -101,7 +102,8 @@ static void add_characters(struct pdf *f, struct str *out, const char *p, size_t
 		out->p[--out->n] = 0;
 }
 
-/* Return a character's direction: 1 = right to left; -1 = left to right; 2 = a digit; 0 = none, such as a sign. */
+/* Return the direction of a character: 1 = right to left; -1 = left to right; 2 = a digit; 0 = a character without a
+ * direction, such as a sign. */
 static int direction(int32_t cp)
 {
 	if (cp >= '0' && cp <= '9')
@@ -113,8 +115,9 @@ static int direction(int32_t cp)
 	return (cp | 32) >= 'a' && ((cp | 32) <= 'z' || cp >= 0xc0) ? -1 : 0;
 }
 
-/* Put a line into reading order if it has Hebrew or Arabic characters. pdftotext prints characters from left to right,
- * as they stand on the page. from: offset of the line in *t. Returns 1 if most characters are Hebrew or Arabic. */
+/* Put a line into reading order if it has Hebrew or Arabic characters. pdftotext prints the characters in the order in
+ * which they are on the page, from left to right. `from` is the offset of the line in *t. Returns 1 if the majority of
+ * the characters is Hebrew or Arabic. */
 static int order_characters(struct str *t, size_t from)
 {
 	size_t n = 0, right = 0, left = 0, i, j;
@@ -122,7 +125,7 @@ static int order_characters(struct str *t, size_t from)
 	struct str out = { 0 };
 	int rtl;
 
-	for (i = from; i < t->n; i++) /* find the lead bytes that Hebrew or Arabic letters have */
+	for (i = from; i < t->n; i++) /* find a byte with which Hebrew or Arabic letters begin */
 		right += ((unsigned char)t->p[i] >= 0xd6 && (unsigned char)t->p[i] <= 0xe0) ||
 		         (unsigned char)t->p[i] == 0xef;
 	if (!right)
@@ -135,8 +138,8 @@ static int order_characters(struct str *t, size_t from)
 	}
 	rtl = right > left;
 	if (right) {
-		/* Reverse the line if it is right to left. Then reverse each run of characters in the other direction.
-		 * Signs at the ends of a run do not belong to it. */
+		/* Reverse the line if it is right to left. Then reverse each sequence of characters in the other
+		 * direction. Signs at the ends of such a sequence do not belong to it. */
 		if (rtl)
 			for (i = 0; i < n / 2; i++) {
 				int32_t c = cp[i];
@@ -173,24 +176,24 @@ static int order_characters(struct str *t, size_t from)
 
 /* ---- lines ---- */
 
-/* The line that is being read. */
+/* The state of the line that is being read. */
 struct reading {
 	uint32_t block, flow;
 	int in_line;
 	struct pdf_piece piece;
 	struct pdf_box last;   /* box of the line's last word */
-	float widest;          /* sum, over the line's words, of width times number of letters */
-	float heights;         /* sum, over the line's words, of height times number of letters */
-	size_t letters, lying; /* number of the line's letters; number of letters in words that lie on their side */
+	float widest;          /* sum over the words of the line: width times number of letters */
+	float heights;         /* sum over the words of the line: height times number of letters */
+	size_t letters, lying; /* number of the line's letters, and number of letters in words that lie on their side */
 };
 
-/* Return the text to write between two neighbouring words of a line. a: box of the first word; b: box of the second
- * word, next[n]. Nothing is written between words that touch: they are one word in two fonts. A raised number gets '^',
- * so that 10 with exponent 3 does not become 103. */
+/* Return the text to write between two neighbouring words of a line. `a` is the box of the first word; `b` is the box
+ * of the second word, next[n]. Nothing is written between words that touch, because they are one word in two fonts. A
+ * raised number gets '^', so that 10 with exponent 3 does not become 103. */
 static const char *between_words(const struct pdf_box *a, const struct pdf_box *b, const char *next, size_t n)
 {
 	float size = a->y1 - a->y0, small = MIN(size, b->y1 - b->y0), gap = b->x0 - a->x1;
-	/* overlap of the two boxes in height; small if the line runs up or down the page */
+	/* how much the heights of the two boxes overlap; this is small if the line runs up or down the page */
 	float beside = MIN(a->y1, b->y1) - MAX(a->y0, b->y0);
 
 	if (gap > WORD_SPACE * MAX(size, b->y1 - b->y0) || b->x1 < a->x0 || beside < 0.3f * small)
@@ -224,7 +227,8 @@ static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const c
 		r->lying += letters;
 }
 
-/* 1 if b continues the line of a. In justified text pdftotext mistakes wide gaps between words for ends of lines. */
+/* 1 if piece `b` continues the line of piece `a`. In justified text pdftotext mistakes wide gaps between words for ends
+ * of lines. */
 static int goes_on_line(const struct pdf_piece *a, const struct pdf_piece *b)
 {
 	float size = MIN(a->size, b->size), down = b->box.y1 - a->box.y1;
@@ -242,8 +246,8 @@ static void end_line(struct pdf *f, struct reading *r)
 		return;
 	p->right_to_left = order_characters(&f->text, p->at);
 	p->n = f->text.n - p->at;
-	/* A line of fewer than 3 letters is taken for upright, because upright letters such as "ll" are higher than
-	 * wide as well. */
+	/* a line with fewer than 3 letters counts as upright, because even upright letters such as "ll" are higher than
+	 * wide */
 	p->upright = r->lying * 2 <= r->letters || r->letters < 3;
 	p->size = (p->upright ? r->heights : r->widest) / (float)r->letters;
 	p->size = MAX(p->size, 0.1f);
@@ -311,7 +315,7 @@ static void parse_page(struct pdf *f, const char *p, size_t n)
 		const char *text = t.p + t.n + 1,
 			   *end = text < p + n ? memchr(text, '<', (size_t)(p + n - text)) : NULL;
 
-		/* a page printed by pdftohtml is not used */
+		/* pages that pdftohtml has printed are not used */
 		if (tag_is(t, "page") && memmem(t.p, t.n, "position=", 9)) {
 			open = 0;
 		} else if (tag_is(t, "page")) {

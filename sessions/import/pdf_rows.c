@@ -5,8 +5,8 @@
  * baseline to one line: a number or bullet and its text, or the cells of a table's row. It does not join the columns of
  * a text.
  *
- * A flow is a column as found by pdftotext. A wide flow contains text, and a narrow flow contains cells. A wide flow
- * also contains cells if enough of its lines have a narrow piece beside them (has_cells). */
+ * A flow is a text column according to pdftotext. A wide flow contains text, and a narrow flow contains cells. A wide
+ * flow also contains cells if enough of its lines have a narrow piece beside them (has_cells). */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -20,16 +20,16 @@
 #define ROW_GAP   2.5f  /* maximum space between two rows of a table */
 
 /* LONG: a flow (text column) with fewer lines than this is short. TABLES: a row may continue one of the last TABLES
- * tables. */
+ * tables of the page. */
 enum { LONG = 4, TABLES = 8 };
 
-/* A flow: a text column as pdftotext has found it. */
+/* A flow, which is a text column according to pdftotext. */
 struct flow {
 	float width, widest; /* sum and maximum of the widths of the flow's lines, in heights of letters */
 	/* number of lines that are nearly as wide as the widest line; lines of a table of contents do not count */
 	uint32_t full;
-	/* `lines` is the number of lines in the text column. `beside` is the number of those lines that have a
-	 * neighbour, which is another line on the same baseline. Lines of two wide columns do not count as
+	/* `lines` is the number of lines in the text column. `beside` is the number of these lines that have a
+	 * neighbour. A neighbour is another line on the same baseline. Lines of two wide columns do not count as
 	 * neighbours. */
 	uint32_t lines, beside;
 };
@@ -37,10 +37,10 @@ struct flow {
 /* One piece of the page (struct pdf_piece). A page's parts are sorted by baseline; parts on the same baseline are
  * sorted from left to right. */
 struct part {
-	uint32_t piece; /* index in pdf.piece, where pieces are in pdftotext's order */
+	uint32_t piece; /* index in pdf.piece; pieces are in the order of pdftotext's output */
 	float base;     /* y of the baseline */
-	uint32_t join;  /* JOIN_NONE, or how this part is joined to the part at its left */
-	uint32_t table; /* 1 + index in rows.table of the part's table; 0 = the part is in no table */
+	uint32_t join;  /* how this part is joined to the part at its left; JOIN_NONE = it is not */
+	uint32_t table; /* 1 + the index in rows.table of the part's table; 0 = the part is not in a table */
 	uint32_t row;   /* number of the part's baseline on the page */
 };
 enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
@@ -48,11 +48,12 @@ enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 /* A table of the page. */
 struct grid {
 	struct pdf_box box;
-	/* index in pdf.piece of the table's first piece; all rows of the table are written in place of this piece */
+	/* index in pdf.piece of the table's first piece; all rows of the table are written at the place of this
+	 * piece */
 	uint32_t first;
 };
 
-/* A line to be written: one part, or several that are joined. */
+/* A line to be written: one part, or several parts that are joined. */
 struct out {
 	/* `key` is an index in pdf.piece; output lines are sorted by their keys. `table` is 1 + the index in rows.table
 	 * of the line's table, or 0 if the line is in no table. */
@@ -119,7 +120,7 @@ static void sort_row(struct rows *r, size_t from, size_t to)
 		}
 }
 
-/* 1 for a label: a bullet, or the number of a list item, section or equation: "2.1", "(a)", "iv.", "[12]". */
+/* 1 for a label, which is a bullet, or the number of a list item, section or equation: "2.1", "(a)", "iv.", "[12]". */
 static int is_label(const char *p, size_t n)
 {
 	size_t i = 0, from;
@@ -152,7 +153,7 @@ static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
 	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
 }
 
-/* The parts [from, to) are on the same baseline. For each part that has a neighbour there, increment `beside` of the
+/* The parts [from, to) are on the same baseline. For each part that has a neighbour there, add 1 to `beside` of the
  * part's flow (text column). Parts of two wide flows do not count as neighbours. */
 static void count_neighbours(struct rows *r, size_t from, size_t to)
 {
@@ -177,7 +178,7 @@ static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
 		return w->lines < LONG || w->beside * 2 >= w->lines;
-	if (w->full * 10 >= w->lines * 6) /* most lines are full, as in text */
+	if (w->full * 10 >= w->lines * 6) /* the majority of the lines is full, as in text */
 		return w->lines < 3 * LONG && w->beside * 10 >= w->lines * 9;
 	return w->beside * 10 >= w->lines * 3;
 }
@@ -194,8 +195,8 @@ static void join_row(struct rows *r, size_t from, size_t to)
 
 		if (gap < -0.5f || a->block == b->block)
 			continue;
-		/* Join a label to the text after it, unless the piece before the label is nearer. For example, the
-		 * page number at the end of a line of contents is no label of the next column. */
+		/* join a label to the text after it, unless the piece before the label is nearer; for example, the page
+		 * number at the end of a line of contents is not a label of the next column */
 		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
 		    (a->right_to_left ? gap <= right && is_label(r->f->text.p + b->at, b->n)
 		                      : gap <= left && is_label(r->f->text.p + a->at, a->n)))
@@ -219,7 +220,7 @@ static struct pdf_box box_of(const struct rows *r, size_t from, size_t to)
 }
 
 /* Find the table that a row in box b continues, among the last TABLES tables. The table lies above or at the row, and
- * at most ROW_GAP away. NULL: the row begins a new table. */
+ * at most ROW_GAP away. Returns NULL if the row begins a new table. */
 static struct grid *table_above(struct rows *r, const struct pdf_box *b, float size)
 {
 	for (size_t k = 0; k < TABLES && k < r->n_table; k++) {
@@ -250,8 +251,8 @@ static void place_row(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* Add lines of one cell to tables. A table gets such a line if it is at least as wide as the line and reaches below it.
- * One of the 15 parts before the line must be in the table. */
+/* Add lines of one cell to tables. A line is added to a table if the table is at least as wide as the line and reaches
+ * below the line. One of the 15 parts before the line must be in the table. */
 static void place_single_cells(struct rows *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -289,9 +290,9 @@ static void make_outputs(struct rows *r)
 
 		for (to = i + 1; to < r->n && r->part[to].join; to++)
 			;
-		/* Lines are sorted by `key`, a position in pdftotext's output. A row of a table takes the position of
-		 * the table's first piece. Another line takes the position of its last part. If a label, such as a
-		 * bullet, is joined to its text, the last part is the text. */
+		/* Lines are sorted by `key`, which is a position in pdftotext's output. The key of a table's row is the
+		 * position of the table's first piece. The key of any other line is the position of its last part. If a
+		 * label, such as a bullet, is joined to its text, the last part is the text. */
 		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
 			           .table = table,
 			           .part = (uint32_t)i,
@@ -300,8 +301,8 @@ static void make_outputs(struct rows *r)
 	qsort(r->out, r->n_out, sizeof *r->out, by_key);
 }
 
-/* Append the joined text of o's parts to pdf.text. Set l->at and l->n to its range, and l->row if it has cells. If most
- * parts are right to left, the rightmost comes first. */
+/* Append the joined text of o's parts to pdf.text. Set l->at and l->n to its range, and l->row if it has cells. If the
+ * majority of the parts is right to left, the rightmost part comes first. */
 static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
 {
 	struct str *t = &r->f->text, s = { 0 };
@@ -324,10 +325,10 @@ static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
 	str_free(&s);
 }
 
-/* 1 if a blank line is written between two lines that contain the pieces a and b. The space between the lines is
- * measured in heights of b's letters. In a table (same_table = 1), write a blank line if the space exceeds 1.2. Outside
- * a table, write none if pdftotext has put a and b into one block. Otherwise write one if the space exceeds 0.5, if b
- * is above a, or if the flow (text column) or the size of the letters changes. */
+/* 1 if a blank line must be written between two lines. The first line contains piece `a`, the second one piece `b`. The
+ * space between the lines is measured in heights of b's letters. In a table (same_table = 1), write a blank line if the
+ * space exceeds 1.2. Outside a table, write none if pdftotext has put a and b into one block. Otherwise write one if
+ * the space exceeds 0.5, if b is above a, or if the flow (text column) or the size of the letters changes. */
 static int blank_between(const struct pdf_piece *a, const struct pdf_piece *b, int same_table)
 {
 	float space = (b->box.y0 - a->box.y1) / b->size;
@@ -363,8 +364,8 @@ void pdf_add_lines(struct pdf *f)
 	}
 	qsort(r.part, r.n, sizeof *r.part, by_base);
 	find_baselines(&r);
-	/* Take the parts baseline by baseline, twice. Pass 0 counts the neighbours of each flow's lines. Pass 1 joins
-	 * parts, which depends on these counts. */
+	/* Go through the parts twice, baseline by baseline. Pass 0 counts the neighbours of each flow's lines. Pass 1
+	 * joins parts, which depends on these counts. */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t from = 0, to; from < r.n; from = to) {
 			for (to = from + 1; to < r.n && r.part[to].row == r.part[from].row; to++)

@@ -11,7 +11,7 @@
 /* The pages of a document, in order, with the text that was recognised. */
 struct scan {
 	const struct doc *d;
-	size_t *mark; /* [n] index in d->mark of each page's mark */
+	size_t *mark; /* [n] for each page, the index of its mark in d->mark */
 	struct str *text;
 	size_t n;
 };
@@ -41,7 +41,7 @@ static size_t list_pages(const struct doc *d, enum page_state state, struct str 
 	return count;
 }
 
-/* Add a notice about the pages that still have no readable text. advice: what to install, or "". */
+/* Add a notice about the pages that still have no readable text. `advice` tells what to install, or is "". */
 static void note_pages(struct doc *d, const char *advice)
 {
 	struct str list = { 0 };
@@ -117,15 +117,15 @@ static void copy_page(struct doc *out, const struct scan *s, size_t i)
 		if (m->kind == MARK_HEADING && m->at >= from && m->at < to)
 			doc_mark(out, MARK_HEADING, m->level, out->text.n + m->at - from, m->text, strlen(m->text));
 	}
-	if (to > from) /* the check is needed, because a jailed process may have sent the marks in any order */
+	if (to > from) /* needed because a jailed process may have sent the marks in any order */
 		str_add(&out->text, d->text.p + from, to - from);
 }
 
-/* Replace the text of the recognised pages by the text in s. */
+/* Replace the text of the recognised pages by the text in s->text. */
 static void put_pages(struct doc *d, const struct scan *s)
 {
 	struct doc out = { 0 };
-	/* 1: the text of the previous page with text was recognised by OCR */
+	/* 1: the text of the last page that has text was recognised by OCR */
 	int after = 0;
 
 	for (size_t i = 0; i < s->n; i++) {

@@ -1,8 +1,8 @@
 /* sessions/import/pptx.c - converts PowerPoint presentations (PresentationML and DrawingML, ECMA-376 part 1, chapters
  * 19 and 21).
  *
- * Each slide is a page: its title as a heading, then its shapes in the order of the file, with lists and tables, then
- * what the speaker notes say, after "Notes: ". Dates, footers and slide numbers are left out. */
+ * Each slide becomes a page. Its title becomes a heading; its shapes follow in the order of the file, with lists and
+ * tables; then the speaker notes follow, after "Notes: ". Dates, footers and slide numbers are left out. */
 #include "sessions/import/pptx.h"
 
 #include <stdio.h>
@@ -16,27 +16,27 @@ enum part { PART_TITLE, PART_BODY, PART_NOTES }; /* which part of a slide is bei
 struct pptx {
 	struct writer *w;
 	struct zip zip;
-	struct opc parts;    /* the presentation's relationships: ids of its slides and other parts */
-	unsigned char *done; /* [zip.n] 1: the entry is a slide that was read */
+	struct opc parts;    /* relationships of the presentation: the ids of its slides and other parts */
+	unsigned char *done; /* done[i] is 1 if entry i of the archive is a slide that was read */
 	size_t slides, hidden, missing;
 	struct err why; /* why a slide is damaged */
 	enum part part;
 
-	/* the shape that is being read */
-	int skip; /* depth inside an element without text */
+	/* state of the shape that is being read; skip: number of open elements inside an element without text */
+	int skip; /* number of open elements inside an element without text */
 	int in_shape, is_title, is_furniture, is_list;
-	struct pptx_placeholder placeholder; /* placeholder of the slide layout that the shape fills */
+	struct pptx_placeholder placeholder; /* the placeholder of the slide layout that the shape fills */
 	struct pptx_layout layout;           /* what the slide inherits from its layout */
-	enum bullet inherited[LIST_LEVELS];  /* bullets that the shape's own list styles set for each level */
-	int in_styles;                       /* 1: inside the shape's list styles */
+	enum bullet inherited[LIST_LEVELS];  /* for each level, the bullet that the list styles of the shape set */
+	int in_styles;                       /* 1: inside the list styles of the shape */
 	int style_level;
 	struct list_level number[LIST_LEVELS];
 
-	/* the paragraph that is being read */
+	/* state of the paragraph that is being read */
 	int begun, in_text, raised, last_was_item;
 	long level;
 	enum bullet bullet;
-	const char *lead; /* text to write before the next text: "Notes: ", or NULL for none */
+	const char *lead; /* text to write before the next text, "Notes: "; NULL: none */
 };
 
 /* ---- paragraphs ---- */
@@ -78,7 +78,7 @@ static void begin_item(struct pptx *x, enum bullet bullet)
 	}
 }
 
-/* Begin the paragraph at its first text. */
+/* Begin the paragraph. Called at the paragraph's first text. */
 static void begin_paragraph(struct pptx *x)
 {
 	enum bullet bullet = bullet_of(x);
@@ -124,7 +124,7 @@ static void paragraph_end(struct pptx *x)
 {
 	if (!is_written(x))
 		return;
-	/* A title of several paragraphs is one heading. */
+	/* a title of several paragraphs becomes one heading */
 	writer_gap(x->w, x->w->heading ? GAP_SPACE : GAP_LINE);
 	str_clear(&x->w->prefix);
 }
@@ -138,7 +138,7 @@ static long level_of(const struct xml_attr *a)
 	return level < 0 ? 0 : MIN(level, LIST_LEVELS - 1);
 }
 
-/* Read how a list numbers its items: "arabicPeriod", "alphaLcParenR", "romanUcPeriod". */
+/* Read how the items of a list are numbered: "arabicPeriod", "alphaLcParenR", "romanUcPeriod". */
 static void take_number(struct pptx *x, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *type = xml_attr(a, n, "type");
@@ -349,7 +349,7 @@ static void presentation_start(void *ud, const char *name, const struct xml_attr
 
 	if (strcmp(name, "sldId") || x->w->full || x->slides >= SLIDES_MAX)
 		return;
-	/* The element has two attributes called id: a number, and the id of a relationship. */
+	/* the element has two attributes with the name id: a number, and the id of a relationship */
 	for (size_t i = 0; i < n && !z; i++)
 		z = !strcmp(a[i].name, "id") ? opc_by_id(&x->parts, &a[i]) : NULL;
 	x->slides++;

@@ -4,16 +4,18 @@
 
 #include "sessions/import/import_private.h"
 
-/* What stands before a paragraph of a list. */
+/* The kind of sign before a paragraph of a list. */
 enum bullet { BULLET_INHERITED, BULLET_NONE, BULLET_SIGN, BULLET_NUMBER };
 
 enum { PPTX_PLACEHOLDERS = 64 }; /* maximum number of placeholders of a layout; further ones are ignored */
 
 /* A placeholder of a slide layout. A shape of the slide refers to it by <p:ph type="body" idx="1"/>. */
 struct pptx_placeholder {
-	char type[12]; /* attribute `type`, cut to 11 bytes; "" if it is missing, which means a body placeholder */
+	/* attribute `type`, truncated to 11 bytes; "" if it is missing, which means a body placeholder */
+	char type[12];
 	long index;
-	enum bullet bullet[LIST_LEVELS]; /* bullet[level]: set by the list styles of the layout */
+	/* bullet[level] is the bullet that the list styles of the layout set for a level */
+	enum bullet bullet[LIST_LEVELS];
 };
 
 /* What a slide inherits from its layout and the layout's master. */
@@ -26,7 +28,7 @@ struct pptx_layout {
 
 /* Set type and index of a placeholder from the attributes of <p:ph>. */
 void pptx_placeholder_read(struct pptx_placeholder *, const struct xml_attr *, size_t n);
-/* Read the layout of a slide, and the layout's master. rels: the slide's relationships. */
+/* Read the layout of a slide, and the layout's master. `rels` has the slide's relationships. */
 void pptx_layout_read(struct pptx_layout *, const struct opc *rels);
 /* Return the bullet that a shape inherits for a list level. Returns BULLET_INHERITED if layout and master set none. */
 enum bullet pptx_layout_bullet(const struct pptx_layout *, const struct pptx_placeholder *shape, long level);

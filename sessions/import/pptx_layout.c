@@ -1,14 +1,15 @@
 /* sessions/import/pptx_layout.c - finds the bullets that the lists of a slide inherit. A shape fills a placeholder of
- * the slide's layout and inherits the bullets of that placeholder. If it has none, the shape inherits those that the
- * layout's master sets for bodies. */
+ * the slide's layout and inherits the bullets of that placeholder. If the placeholder has no bullets, the shape
+ * inherits the bullets that the layout's master sets for bodies. */
 #include "sessions/import/pptx.h"
 
 #include <string.h>
 
 struct reading {
 	struct pptx_layout *to;
-	struct pptx_placeholder *placeholder; /* placeholder of the open shape; NULL = none */
-	enum bullet *bullet;                  /* [LIST_LEVELS] bullets that the open list styles set; NULL = none */
+	struct pptx_placeholder *placeholder; /* the placeholder of the shape that is open; NULL = none is open */
+	/* [LIST_LEVELS] the bullets that the open list styles set; NULL = no list styles are open */
+	enum bullet *bullet;
 	int is_master, level;
 };
 

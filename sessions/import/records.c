@@ -1,4 +1,5 @@
-/* sessions/import/records.c - reads what a jailed parser (jailed.c) prints: the document as records.
+/* sessions/import/records.c - reads the output of a jailed parser (jailed.c), which is a document in the form of
+ * records.
  *
  * A record is a letter, four bytes of length, and that many bytes. The letters:
  *
@@ -93,7 +94,7 @@ int take_records(struct records *r, const char *p, size_t n, int raw)
 		p += 5 + len;
 		n -= 5 + (size_t)len;
 	}
-	r->d->pages = pages; /* doc_mark() has changed the number of pages: use that of the record */
+	r->d->pages = pages; /* doc_mark() has changed the number of pages: restore the number from the record */
 	return r->end && !n ? 0 : -1;
 }
 

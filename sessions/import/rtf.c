@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define WORD_MAX   32
-#define FORM_UNSET 25 /* value of \ffres for a form field that the user has not set */
+#define FORM_UNSET 25 /* value of \ffres if the user has not set the form field */
 
 /* ---- text ---- */
 
@@ -118,7 +118,7 @@ static void write_utf16_unit(struct rtf *x, long n)
 		x->high = cp;
 	else if (cp >= 0xdc00 && cp < 0xe000)
 		add_character(x, high ? 0x10000 + ((high - 0xd800) << 10) + (cp - 0xdc00) : 0xfffd);
-	else if (cp >= 0xf020 && cp < 0xf100) /* symbol fonts use this private range */
+	else if (cp >= 0xf020 && cp < 0xf100) /* symbol fonts use this range of private characters */
 		show_sign(x, (unsigned char)(cp & 0xff));
 	else
 		add_character(x, cp);
@@ -176,7 +176,7 @@ static void style_end(struct rtf *x)
 	str_clear(&x->name);
 }
 
-/* Write the value of a form field, when the field's instruction has ended. */
+/* Write the value of a form field. Called when the instruction of the field has ended. */
 static void write_form(struct rtf *x)
 {
 	const char *value = form_field_value(&x->form);
@@ -376,7 +376,7 @@ static int paragraph_word(struct rtf *x, const char *word, long n)
 	return 1;
 }
 
-/* Handle control words that set properties of characters, such as \b and \b0. on: 0 for a word with the number 0,
+/* Handle control words that set properties of characters, such as \b and \b0. `on` is 0 for a word with the number 0,
  * else 1. */
 static void character_word(struct rtf *x, const char *word, long n, int on)
 {
@@ -456,7 +456,7 @@ static int hex(char c)
 	return byte_is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* Read a control word or symbol, after its backslash. */
+/* Read a control word or control symbol. Its backslash was read before. */
 static void read_control(struct rtf *x)
 {
 	char word[WORD_MAX];

@@ -63,14 +63,16 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if byte c begins a non-ASCII letter in a list item's label of n bytes. A label with such a letter is a number, not
- * a bullet. Returns 0 if the label is one character, and if c is 0xc2, 0xe2 or 0xef, which begin signs. */
+/* 1 if byte c is the beginning of a non-ASCII letter in the label of a list item. A label with such a letter is a
+ * number, not a bullet. The label has n bytes. Returns 0 if the label is one character, and if c is 0xc2, 0xe2 or 0xef,
+ * which begin signs. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
 }
 
-/* Let the writer put the item's stored number, "2.a) ", before its text. A bullet (no letters or digits) becomes
+/* Let the writer put the number that the file stores for the item, "2.a) ", before the item's text. A bullet (no
+ * letters or digits) becomes
  * "- ". */
 static void add_label(struct rtf *x)
 {
@@ -137,7 +139,7 @@ void rtf_paragraph_end(struct rtf *x)
 	if (x->w->heading)
 		writer_heading_end(x->w);
 	x->w->pre = 0;
-	/* An empty paragraph separates blocks. */
+	/* an empty paragraph separates blocks */
 	writer_gap(x->w, x->begun ? GAP_LINE : GAP_BLOCK);
 	str_clear(&x->label);
 	if (x->begun)
@@ -170,7 +172,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 	}
 	while (blank < n && s[blank] == ' ')
 		blank++;
-	/* Ignore blanks at the beginning of a paragraph, except in program text. */
+	/* ignore blanks at the beginning of a paragraph, except in program text */
 	if (blank == n && !x->begun && !is_program_text(x))
 		return;
 	begin_paragraph(x);
@@ -181,7 +183,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 
 /* ---- notes and formulas ---- */
 
-/* Write "[1]" and collect the note's text, which is written at the end of the document. */
+/* Write "[1]", and begin to collect the text of the note, which is written at the end of the document. */
 void rtf_note_begin(struct rtf *x)
 {
 	char s[32];

@@ -1,6 +1,6 @@
 /* sessions/import/subtitles.c - converts subtitles (.srt, .vtt, .sbv, .ass): the texts of cues become paragraphs. Each
- * paragraph begins with the time at which its text is said, "[0:01:23]". This time is also the label of a page mark, so
- * that a source of an answer is shown with its time.
+ * paragraph begins with the time at which its text is spoken, "[0:01:23]". This time is also the label of a page mark,
+ * so that a source of an answer is shown with its time.
  *
  * A paragraph ends where a sentence ends, after a pause, or when it is long. */
 #include "sessions/import/import_private.h"
@@ -16,9 +16,9 @@
 struct subtitles {
 	struct writer *w;
 	struct str paragraph, last;
-	/* in seconds: when the paragraph begins, and when its last cue ends */
+	/* times in seconds: the beginning of the paragraph, and the end of its last cue */
 	double begin, end;
-	int open, rolling; /* rolling: 1 = each cue repeats the last line of the previous cue */
+	int open, rolling; /* `rolling` is 1 if each cue repeats the last line of the previous cue */
 };
 
 struct row {
@@ -26,7 +26,7 @@ struct row {
 	size_t n;
 };
 
-/* Parse "1:02:03,456", "02:03.4" or "1:02:03". Returns the number of bytes, or 0. */
+/* Parse "1:02:03,456", "02:03.4" or "1:02:03". Returns the number of bytes that were parsed; 0 if there is no time. */
 static size_t read_time(const char *s, size_t n, double *seconds)
 {
 	size_t i = 0, parts = 0;
@@ -252,8 +252,8 @@ int subtitles_import(const char *p, size_t n, struct doc *d, struct err *e)
 		} else if (!r.n) {
 			skip = 0;
 		} else if (read_dialogue(&b, r) || (following.n && read_times(following, &begin, &end))) {
-			/* read_dialogue() has read the line, or the line is the number of a cue and the next line has
-			 * its times */
+			/* read_dialogue() has read the line; or the line is the number of a cue, and the next line has
+			 * the times of this cue */
 			;
 		} else if (blank && b.rolling) {
 			skip = 1; /* skip a comment, a style sheet, or the name of a cue */

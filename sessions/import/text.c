@@ -19,7 +19,7 @@ void doc_free(struct doc *d)
 	*d = (struct doc){ 0 };
 }
 
-/* Return the last 180 bytes of a long path, so that a message has room for the reason. */
+/* A long path is shown by its last 180 bytes only, so that a message has room for the reason. */
 const char *doc_shown(const char *path)
 {
 	size_t n = strlen(path);
@@ -34,14 +34,15 @@ int doc_refuse(struct err *e, const char *path, const char *why)
 
 /* ---- text ---- */
 
-/* Counts from a scan of bytes as UTF-8. bad: invalid sequences. nul: NUL bytes. runs: runs of NUL bytes. control: other
- * control characters that are rare in texts. */
+/* Counts from reading bytes as UTF-8. `bad` is the number of invalid sequences, `nul` the number of NUL bytes, and
+ * `runs` the number of sequences of neighbouring NUL bytes. `control` is the number of other control characters that
+ * are rare in texts. */
 struct survey {
 	size_t bad, multibyte, nul, runs, control;
 };
 
-/* 1 if so many bytes are NULs that the file is binary data. A text file may have a few runs of NULs, of any length: a
- * log has them if it was truncated while a program wrote to it. But its other bytes must be text: few control
+/* 1 if the file has so many NUL bytes that it is binary data. A text file may have a few sequences of NULs, of any
+ * length: a log has them if it was truncated while a program wrote to it. But its other bytes must be text: few control
  * characters, and little invalid UTF-8. */
 static int has_binary_nuls(const struct survey *s, size_t n)
 {
@@ -66,8 +67,8 @@ static struct survey survey_bytes(const char *p, size_t n)
 				s.multibyte++;
 			continue;
 		}
-		/* Control characters that occur in real texts and logs (tab, line and page ends, bell, backspace,
-		 * escape) do not show binary data. */
+		/* some control characters occur in real texts and logs, so they do not show binary data: tab, line and
+		 * page ends, bell, backspace, escape */
 		if (c && c < 0x20 && !(c >= 7 && c <= 13) && c != 27)
 			s.control++;
 		s.nul += !c;
@@ -82,8 +83,8 @@ static const struct charset *foreign_charset(const struct survey *s, const char 
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Text in another encoding rarely contains valid multi-byte sequences of UTF-8. If many are valid, the text is
-	 * UTF-8 with damaged bytes. */
+	/* text in another encoding rarely contains valid multi-byte sequences of UTF-8: if there are many, the text is
+	 * UTF-8 with damaged bytes */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
@@ -95,7 +96,7 @@ struct tidied {
 
 /* Write the text to the buffer `to` as valid UTF-8, with \n line ends and without NULs. If `to` is NULL, only count.
  * Within a line, one NUL becomes a blank, and several NULs in a row become a line end. If keep_cr is 1, a CR without LF
- * stays. If keep_cr is 0, it becomes a line end. */
+ * stays; if it is 0, such a CR becomes a line end. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -121,7 +122,7 @@ static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 		}
 		nuls = 0;
 		last = cp;
-		/* Write a CR only after it is known that no LF follows. */
+		/* write a CR only when it is known that no LF follows */
 		if (after_cr && cp != '\n') {
 			if (to)
 				to[t.used] = keep_cr ? '\r' : '\n';
@@ -165,7 +166,8 @@ static int is_white_space(const char *p, size_t n)
 	return !n;
 }
 
-/* Return the length of the byte order mark and set *c to its charset. *c = NULL: UTF-8, or there is no mark. */
+/* Return the length of the byte order mark and set *c to its charset. *c is NULL if the charset is UTF-8 or if there is
+ * no mark. */
 static size_t order_mark(const char *p, size_t n, const struct charset **c)
 {
 	*c = NULL;
@@ -178,9 +180,9 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
-/* Recognise UTF-16 without a byte order mark. Such a text has NUL bytes, as high bytes of ASCII characters, either all
- * at even or all at odd offsets. It has a blank or newline, no control characters and no unpaired surrogates. Returns
- * NULL if the text is not UTF-16. */
+/* Recognise UTF-16 without a byte order mark. Such a text has NUL bytes, which are the high bytes of ASCII characters.
+ * They are either all at even or all at odd offsets. It has a blank or newline, no control characters and no unpaired
+ * surrogates. Returns NULL if the text is not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = { 0 }, low, blanks = 0;
@@ -189,8 +191,8 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 		nul[i & 1] += !p[i];
 	if (n % 2 || nul[0] + nul[1] < n / 256 || (nul[0] && nul[1]))
 		return NULL;
-	/* If the NULs are at even offsets, the first byte of each pair is the high one, so the low byte is at index
-	 * 1. */
+	/* if the NULs are at even offsets, the first byte of each pair is the high byte, so the low byte is at index
+	 * 1 */
 	low = nul[0] > 0;
 	for (size_t i = 0, pair = 0; i < n; i += 2) {
 		unsigned high = (unsigned char)p[i + !low], c = high << 8 | (unsigned char)p[i + low];
@@ -204,16 +206,16 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 	return !blanks ? NULL : low ? &charset_utf16be : &charset_utf16le;
 }
 
-/* 1 for ISO-2022-JP, common in old mail: ASCII in which escape sequences enclose Japanese letters, two ASCII bytes
- * each. */
+/* 1 for ISO-2022-JP, which is common in old mail. It is ASCII in which escape sequences enclose Japanese letters; each
+ * letter is two ASCII bytes. */
 static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
 {
 	return !s->bad && !s->multibyte && (memmem(p, n, "\033$B", 3) || memmem(p, n, "\033$@", 3)) &&
 	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
 }
 
-/* Find the encoding of p[0 .. n), a text without its byte order mark. marked: 1 = it had a byte order mark of UTF-8.
- * Sets *c; NULL means UTF-8. Returns 0; -1: the bytes are not text. */
+/* Find the encoding of p[0 .. n), a text without its byte order mark. `marked` is 1 if the text had a byte order mark
+ * of UTF-8. *c receives the encoding; NULL means UTF-8. Returns 0, or -1 if the bytes are not text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
 	struct survey s = survey_bytes(p, n);
@@ -226,7 +228,7 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 		return 0;
 	if (has_binary_nuls(&s, n))
 		return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
-	/* Do not count a character that the end of the text cuts off. */
+	/* do not count a character that the end of the text truncates */
 	if (s.multibyte && utf8_complete(p, n) < n)
 		s.bad--;
 	if (!s.bad || marked)
@@ -241,7 +243,7 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 static int take_utf8(const char *name, const char *p, size_t n, struct doc *out, struct tidied *t, struct err *e)
 {
 	const char *slash = strrchr(name, '/');
-	/* in a text without LF, each CR is a line end */
+	/* if the text has no LF, each CR is a line end */
 	int keep_cr = memchr(p, '\n', n) != NULL;
 	struct survey s = survey_bytes(p, n);
 	char *text;

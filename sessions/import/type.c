@@ -109,8 +109,8 @@ static int is_flat_odf(const char *p, size_t n)
 	return kind && is_odf_kind(kind + sizeof odf_mime - 1, (size_t)(end - kind) - (sizeof odf_mime - 1));
 }
 
-/* Find the type of an Office file by the name of its main part. The name that comes first in the file decides, because
- * the names in an embedded document may be readable as well. */
+/* Find the type of an Office file by the name of its main part. If there are several such names, the first one decides,
+ * because the names in an embedded document may be readable as well. */
 static enum doc_type office_type(const char *p, size_t n)
 {
 	static const struct {
@@ -175,8 +175,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 	                           : NULL;
 	enum doc_type type;
 
-	/* In EPUB and OpenDocument, the first entry of the archive holds the media type. The entry is not compressed,
-	 * so its name is at offset 30, followed by the media type. */
+	/* in EPUB and OpenDocument, the first entry of the archive contains the media type; the entry is not
+	 * compressed, so its name is at offset 30, and the media type follows the name */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
 	if (kind)
@@ -185,14 +185,14 @@ static enum doc_type zip_type(const char *p, size_t n)
 		return DOC_FB2;
 	if ((type = office_type(p, n)) != DOC_TEXT)
 		return type;
-	/* The entry with the media type may be compressed, or may not be the first one. Search for the names of other
-	 * entries. */
+	/* the entry with the media type may be compressed, or may not be the first one: so search for the names of
+	 * other entries */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
 }
 
-/* 1 if an object of a PDF begins: "1 0 obj <<". */
+/* 1 if an object of a PDF, such as "1 0 obj <<", begins at p. */
 static int has_object(const char *p, size_t n)
 {
 	for (const char *end = p + n; (p = memmem(p, (size_t)(end - p), " obj", 4)) && p + 4 < end; p += 4)
@@ -201,9 +201,10 @@ static int has_object(const char *p, size_t n)
 	return 0;
 }
 
-/* 1 for a PDF. It begins with "%PDF-", perhaps after a byte order mark or white space. "%PDF-" may also come later in
- * the first 1,024 bytes, after the header of a mail or a print job. The name must then end in .pdf. Otherwise an object
- * must follow "%PDF-", and the name must not end as a text's name, because a text may quote a PDF. */
+/* 1 for a PDF. A PDF begins with "%PDF-", or with a byte order mark or white space before it. "%PDF-" may also come
+ * later in the first 1,024 bytes, after the header of a mail or a print job. In this case the name must end in .pdf. If
+ * it does not, an object must follow "%PDF-", and the ending of the name must not be that of a text, because a text may
+ * quote a PDF. */
 static int is_pdf(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "pdf", NULL };
@@ -243,7 +244,7 @@ static int is_subtitles(const char *name, const char *p, size_t n)
 	return n > 40 && *p == '1' && memmem(p, 8, "\n0", 2) && memmem(p, 40, " --> ", 5);
 }
 
-/* 1 if a header field of that name is in the text: the name and ":" at the beginning of a line. */
+/* 1 if the text has a header field with this name: the name and ":" at the beginning of a line. */
 static int has_field(const char *p, size_t n, const char *name)
 {
 	size_t k = strlen(name);
@@ -334,7 +335,7 @@ int doc_is_plain(const char *name, const void *bytes, size_t n)
 {
 	enum doc_type type = doc_type_of(name, NULL, bytes, n);
 
-	/* For an archive return 0: its first bytes do not show its contents. */
+	/* return 0 for an archive: its first bytes do not show what it contains */
 	return !(n >= 4 && !memcmp(bytes, "PK\3\4", 4)) && type <= DOC_SOURCE &&
 	       !(type == DOC_TEXT && man_is_source(bytes, n));
 }

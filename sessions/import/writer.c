@@ -1,22 +1,23 @@
 /* sessions/import/writer.c - writes a document's text with marks (offsets of pages and headings), block by block.
  *
- * Between two texts, a converter may ask for several gaps (blank, line break, blank line); the widest is written. The
- * cells of a table are first written as lines. When the row ends they are joined with " | ". If a row contains a table,
- * a heading or long text, it stays as lines: its table only lays out a page. */
+ * Between two texts, a converter may ask for several gaps (blank, line break, blank line); the widest of these gaps is
+ * written. The cells of a table are first written as lines. When the row ends they are joined with " | ". If a row
+ * contains a table, a heading or long text, its cells remain lines, because its table is only the layout of a page. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_BYTES_MAX 8192 /* a longer row of a table is page layout, not data */
+/* maximum size in bytes of a row of data; a table with a longer row is the layout of a page */
+#define ROW_BYTES_MAX 8192
 #define ROWS_MAX      1000 /* maximum number of equal rows that are written */
 
 void writer_gap(struct writer *w, enum gap gap)
 {
 	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
 
-	/* Between rows write only a line break, even if the first cell begins with a paragraph or heading. */
+	/* between two rows write only a line break, even if the first cell begins with a paragraph or heading */
 	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
 		gap = GAP_LINE;
 	if (gap > w->gap)
@@ -49,7 +50,7 @@ static void begin_text(struct writer *w)
 
 	if (w->gap && t->n) {
 		size_t newlines = w->gap == GAP_BLOCK ? 2 : w->gap == GAP_LINE;
-		/* Text with kept white space may end in newlines already. */
+		/* a text with kept white space may already end with newlines */
 		for (size_t i = 0; newlines && i < 2 && t->n > i && t->p[t->n - 1 - i] == '\n'; i++)
 			newlines--;
 		if (w->gap == GAP_SPACE)
@@ -72,8 +73,8 @@ static void begin_text(struct writer *w)
 	w->gap = GAP_NONE;
 }
 
-/* Return the length of the white space or invisible character at s; 0 if s begins with neither. *space = 1 for white
- * space, also no-break spaces. */
+/* If s begins with white space or an invisible character, return its length; else return 0. *space is set to 1 for
+ * white space, including no-break spaces. */
 static size_t blank_at(const char *s, size_t n, int *space)
 {
 	static const struct {
@@ -104,7 +105,7 @@ static void text_kept(struct writer *w, const char *s, size_t n)
 		size_t from = i;
 		while (i < n && s[i] != '\r')
 			i++;
-		/* Skip newlines at the start of a block: begin_text() writes the gap's newlines. */
+		/* skip newlines at the start of a block, because begin_text() writes the newlines of the gap */
 		while (from < i && s[from] == '\n' && (w->gap >= GAP_LINE || !w->doc->text.n))
 			from++;
 		if (from < i) {
@@ -150,7 +151,7 @@ void writer_raise(struct writer *w, const char *s, size_t n)
 
 	if (first >= n || s[first] < '0' || s[first] > '9' || !t->n || w->gap || w->prefix.n)
 		return;
-	/* Superscript text in several runs gets one '^'. */
+	/* write '^' only once for a superscript that consists of several runs of text */
 	if (t->n != w->raised_end && (byte_is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')'))
 		writer_text(w, "^", 1);
 	w->raised_end = t->n + n;
@@ -172,8 +173,8 @@ void writer_part_end(struct writer *w, size_t begin)
 
 	while (at < t->n && byte_is_word(t->p[at]))
 		at++;
-	/* A single word needs no brackets. If a line or a mark begins in this part of the formula, write no brackets:
-	 * inserting '(' would shift stored offsets. */
+	/* A single word needs no brackets. Write no brackets either if a line or a mark begins in this part of the
+	 * formula, because inserting '(' would shift stored offsets. */
 	if (at >= t->n || byte_is_blank(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
 		return;
@@ -186,7 +187,7 @@ void writer_part_end(struct writer *w, size_t begin)
 
 void writer_page(struct writer *w, const char *label, size_t n)
 {
-	/* An empty page begins at the same offset as the next page. */
+	/* an empty page begins at the same offset as the page after it */
 	if (w->page_due)
 		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, str_text(&w->page), w->page.n);
 	str_clear(&w->page);
@@ -277,7 +278,7 @@ void writer_row_keep(struct writer *w)
 		w->table[i].nested = 1;
 }
 
-/* Append s[n] as one trimmed line. Returns 0 if it is blank. */
+/* Append s[n] as one line, without blanks at its ends. Returns 0 if the line is empty. */
 static int add_cell(struct str *out, const char *s, size_t n)
 {
 	int gap = 0;
@@ -296,13 +297,13 @@ static int add_cell(struct str *out, const char *s, size_t n)
 	return out->n > at;
 }
 
-/* Join the row's cells, written as lines, into one line. */
+/* Join the cells of a row, which were written as lines, into one line. */
 static void join_cells(struct writer *w, const struct table *t)
 {
 	struct str *text = &w->doc->text, row = { 0 };
 	size_t from = t->row, filled = 0;
 
-	/* Skip the newlines that were written before the row's first text. */
+	/* skip the newlines that were written before the row's first text */
 	while (from < text->n && text->p[from] == '\n')
 		from++;
 	for (size_t i = 0; i < t->n_cell; i++) {
@@ -313,10 +314,10 @@ static void join_cells(struct writer *w, const struct table *t)
 			filled = row.n;
 	}
 	text->n = from;
-	/* Move the mark of a page that begins inside the row to the row's beginning. */
+	/* if a page begins inside the row, move its mark to the beginning of the row */
 	for (size_t i = t->mark; i < w->doc->n_mark; i++)
 		w->doc->mark[i].at = from;
-	/* Empty cells at the end are left out. */
+	/* leave out empty cells at the end of the row */
 	append_text(w, str_text(&row), filled);
 	str_free(&row);
 }

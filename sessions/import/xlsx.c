@@ -1,8 +1,8 @@
 /* sessions/import/xlsx.c - converts Excel workbooks (SpreadsheetML, ECMA-376 part 1, chapter 18).
  *
- * Each sheet is a page whose label and heading are the sheet's name. A row is a line of cells. Of a formula, the stored
- * result is written. Columns that are empty in the whole sheet are left out; empty rows separate blocks. The texts of
- * text boxes follow below the cells. */
+ * Each sheet is a page whose label and heading are the sheet's name. A row is a line of cells. For a formula, the
+ * result that the file stores is written. Columns that are empty in the whole sheet are left out; empty rows separate
+ * blocks. The texts of text boxes follow below the cells. */
 #include "sessions/import/xlsx.h"
 #include "engine/base/utf8.h"
 
@@ -16,7 +16,7 @@
 #define NAMED_MAX       5 /* maximum number of hidden sheets that the notice names */
 
 struct cell {
-	int32_t row, column; /* numbers of row and column, from 1 */
+	int32_t row, column; /* row number and column number, from 1 */
 	/* offset of the cell's text in xlsx.text; the text ends where the next cell's text begins */
 	size_t at;
 };
@@ -24,25 +24,27 @@ struct cell {
 struct xlsx {
 	struct writer *w;
 	struct zip zip;
-	struct opc parts; /* the workbook's relationships: ids of its sheets and other parts */
+	struct opc parts; /* relationships of the workbook: the ids of its sheets and other parts */
 	struct xlsx_styles styles;
-	struct str strings; /* texts that cells share (shared strings), one after the other */
-	size_t *string;     /* [n_string] offset in `strings` at which each text begins */
+	struct str strings; /* texts that several cells may share (shared strings), one after the other */
+	size_t *string;     /* [n_string] offsets in `strings` at which the texts begin */
 	size_t n_string, string_cap;
-	struct str hidden;                                      /* names of hidden sheets */
-	unsigned char *done;                                    /* [zip.n] 1: a sheet or drawing that was read */
-	size_t sheets, n_hidden, hidden_rows, missing, unknown; /* unknown: number of formulas without stored result */
-	struct err why;                                         /* why a sheet is damaged */
+	struct str hidden; /* names of hidden sheets */
+	/* done[i] is 1 if entry i of the archive is a sheet or drawing that was read */
+	unsigned char *done;
+	/* `unknown` is the number of formulas for which the file stores no result */
+	size_t sheets, n_hidden, hidden_rows, missing, unknown;
+	struct err why; /* why a sheet is damaged */
 
 	/* the sheet that is being read */
 	struct cell *cell;
 	size_t n_cell, cell_cap;
 	struct str text;
-	struct str boxes; /* texts of the sheet's text boxes */
+	struct str boxes; /* texts of the text boxes of the sheet */
 
-	/* the row and the cell that are being read */
+	/* row and column of the cell that is being read */
 	int32_t row, column;
-	/* skip: depth inside phonetic hints, which are not written */
+	/* `skip` is the number of open elements inside phonetic hints, which are not written */
 	int in_row, in_value, in_inline, reading, formula, skip;
 	char type;
 	long style;
@@ -83,7 +85,7 @@ static void strings_text(void *ud, const char *s, size_t n)
 
 /* ---- cells ---- */
 
-/* Set row and column from a reference such as "B7". If there is none, the cell is in the next column. */
+/* Set row and column from a reference such as "B7". Without a reference, the cell is in the next column. */
 static void take_place(struct xlsx *x, const struct xml_attr *ref)
 {
 	long row = 0, column = 0;
@@ -209,7 +211,7 @@ static void sheet_text(void *ud, const char *s, size_t n)
 
 /* ---- sheets ---- */
 
-/* Number the columns that have a cell, from 1 on. column[i] = 0: column i has no cell. */
+/* Number the columns that have at least one cell, from 1 on. column[i] is 0 if column i has no cell. */
 static void number_columns(const struct xlsx *x, int32_t column[COLUMNS_MAX + 1])
 {
 	int32_t n = 0;

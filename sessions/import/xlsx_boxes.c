@@ -1,4 +1,4 @@
-/* sessions/import/xlsx_boxes.c - the text boxes of an Excel sheet: shapes with text in the drawing that lies over the
+/* sessions/import/xlsx_boxes.c - the text boxes of an Excel sheet: shapes with text, in the drawing that is over the
  * cells (ECMA-376 part 1, chapter 20.5). */
 #include "sessions/import/xlsx.h"
 
@@ -6,8 +6,8 @@
 
 struct boxes {
 	struct str *out;
-	int in_shape, in_text; /* inside <txBody>; inside <t> */
-	int skip;              /* depth inside a copy of shapes for older programs */
+	int in_shape, in_text; /* each is 1 inside the element <txBody>, or inside the element <t> */
+	int skip;              /* number of open elements inside a copy of the shapes for older programs */
 };
 
 static void end_line(struct str *out)

@@ -10,14 +10,15 @@
 
 #define FORMATS_MAX    65536
 #define DAY_MAX        2958465 /* number of the day 9999-12-31 */
-#define DAYS_BEFORE    25569   /* days from 1899-12-30 to 1970-01-01 */
-#define DAYS_OF_1904   1462    /* days from 1899-12-30 to 1904-01-01 */
+#define DAYS_BEFORE    25569   /* number of days from 1899-12-30 to 1970-01-01 */
+#define DAYS_OF_1904   1462    /* number of days from 1899-12-30 to 1904-01-01 */
 #define SECONDS_OF_DAY 86400
 
 /* ---- number formats ---- */
 
-/* Skip a part of a format that is not read: text in quotes, an escaped character, a colour or condition in brackets.
- * Returns the offset after it, or i if no such part begins at i. *elapsed = 1 for [h], [mm] or [ss]. */
+/* Skip a part of a number format that has no meaning for weir: text in quotes, an escaped character, a colour or
+ * condition in brackets. Returns the offset after it, or i if no such part begins at i. *elapsed is set to 1 for [h],
+ * [mm] or [ss]. */
 static size_t skip_literal(const char *s, size_t n, size_t i, int *elapsed)
 {
 	const char *end;
@@ -41,7 +42,8 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 {
 	int day = 0, month = 0, time = 0, elapsed = 0, percent = 0;
 
-	/* A format has sections separated by ';'. Read only the first section, which is for positive numbers. */
+	/* A number format has sections that are separated by ';'. Read only the first section, which is for positive
+	 * numbers. */
 	for (size_t i = 0; i < n && s[i] != ';';) {
 		size_t next = skip_literal(s, n, i, &elapsed);
 
@@ -57,7 +59,7 @@ enum xlsx_look xlsx_look_of(const char *s, size_t n)
 	}
 	if (elapsed)
 		return XLSX_ELAPSED;
-	if (day || (month && !time)) /* the letter m means months; beside hours or seconds it means minutes */
+	if (day || (month && !time)) /* the letter m means months, but beside hours or seconds it means minutes */
 		return time ? XLSX_DATE_TIME : XLSX_DATE;
 	return time ? XLSX_TIME : percent ? XLSX_PERCENT : XLSX_NUMBER;
 }
@@ -143,8 +145,8 @@ static void add_time(long hours, long seconds, int with_seconds, struct str *out
 		str_addf(out, ":%02ld", seconds % 60);
 }
 
-/* Append a count of days, with fraction, as date, time or both. Excel's day 60 is February 29, 1900, which did not
- * exist. So days before it are counted from 1899-12-31, and later days from 1899-12-30. */
+/* Append a number of days, with a fraction, as a date, a time or both. Excel's day 60 is February 29, 1900, which did
+ * not exist. So days before it are counted from 1899-12-31, and later days from 1899-12-30. */
 static void add_moment(const struct xlsx_styles *t, enum xlsx_look look, double v, struct str *out)
 {
 	double whole = floor(v);
@@ -180,7 +182,7 @@ void xlsx_number(const struct xlsx_styles *t, long style, const char *s, struct 
 		add_moment(t, look, v, out);
 }
 
-/* Return the character that "_xHHHH_" at s stands for; -1: it is other text. */
+/* If "_xHHHH_" is at s, return the character for which it stands; else return -1. */
 static int32_t escaped(const char *s, size_t n)
 {
 	char digits[5] = "", *end;

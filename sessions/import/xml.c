@@ -9,9 +9,9 @@
 #include <libxml/parserInternals.h>
 #include <libxml/xmlerror.h>
 
-/* The parser gets PART_FIRST bytes first, then twice as many each time, up to PART_MOST. Parsing ends with the part
- * that contains the first error, because libxml2 would go on only to report further errors. With 1 MB of "<a <a <a",
- * these reports took 1 s. */
+/* The first part that the parser gets has PART_FIRST bytes. Each further part is twice as long, up to PART_MOST bytes.
+ * Parsing ends with the part that contains the first error, because libxml2 would go on only to report further errors.
+ * With 1 MB of "<a <a <a", these reports took 1 s. */
 enum { PART_FIRST = 4096, PART_MOST = 65536 };
 
 struct xml {
@@ -141,7 +141,7 @@ const char *xml_decode(const char *p, size_t n, struct str *text)
 
 	charset_decode_page(p, n, text);
 	xml = str_text(text);
-	/* Skip the XML declaration: it names the encoding that the text had before it was decoded. */
+	/* skip the XML declaration, because it names the encoding that the text had before it was decoded */
 	end = strncmp(xml, "<?xml", 5) ? NULL : strstr(xml, "?>");
 	return end ? end + 2 : xml;
 }

@@ -3,9 +3,9 @@
  * Nothing is written to disk, so harmful names of entries have no effect. Limits apply to the bytes that are unpacked,
  * because the sizes in the archive are not trusted.
  *
- * A link in a document may spell an entry's name differently from the archive: with separate accents (NFD), in other
- * case, or in Unicode although the archive uses an old encoding. So each entry has keys: all the names under which it
- * is found. */
+ * A link in a document may spell the name of an entry differently from the archive: with separate accents (NFD), with
+ * other upper and lower case, or in Unicode although the archive uses an old encoding. So each entry has keys: all the
+ * names under which it is found. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define TOTAL_BYTES_MAX (512u << 20)
 #define NAME_BYTES_MAX  1024
 #define RATIO_MAX       100        /* maximum number of unpacked bytes for each byte of the archive */
-#define RATIO_FREE      (1u << 20) /* RATIO_MAX applies only if more than this many bytes are unpacked */
+#define RATIO_FREE      (1u << 20) /* number of bytes that may always be unpacked; RATIO_MAX applies only beyond it */
 
 static int refuse_bomb(struct err *e)
 {
@@ -61,7 +61,7 @@ static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t
 
 /* ---- names ---- */
 
-/* Append a key: the name in NFC, with case folded, and a newline. -1: the name is not UTF-8. */
+/* Append a key: the name in NFC, with case folded, and a newline. Returns 0, or -1 if the name is not in UTF-8. */
 static int add_key(struct str *keys, const char *name, size_t n)
 {
 	utf8proc_uint8_t *key = NULL;
@@ -76,8 +76,8 @@ static int add_key(struct str *keys, const char *name, size_t n)
 	return k < 0 ? -1 : 0;
 }
 
-/* Return the keys of a name, each between newlines. A name in UTF-8 has one key. Other names may be in one of several
- * encodings that programs on Windows and DOS use, and have a key for each. */
+/* Return the keys of a name, each between newlines. A name in UTF-8 has one key. Any other name may be in one of
+ * several encodings that programs on Windows and DOS use; it has a key for each of these encodings. */
 static char *name_keys(const char *name)
 {
 	static const char *const labels[] = { "shift_jis", "ibm850", "gbk", "big5", "euc-kr", "ibm866", "cp1252" };

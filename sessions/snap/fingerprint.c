@@ -1,4 +1,5 @@
-/* sessions/snap/fingerprint.c - computes fingerprints, which identify what KV entries were computed with.
+/* sessions/snap/fingerprint.c - computes fingerprints. A fingerprint identifies everything with which KV entries were
+ * computed.
  *
  * A fingerprint is the SHA-256 of a text that describes the engine, the weights, and the settings of the timeline
  * (token sequence with its KV cache). The text is stored, too, to explain why a snapshot cannot be used.
@@ -25,7 +26,7 @@
 
 enum { HASH_BYTES = 32 };
 /* In milliseconds. The hash of a file is not stored if the file was changed less than this time ago: the file may
- * change again without a change of its file times. */
+ * change again without a visible change of its times. */
 #define RACY_MS 100
 
 /* ---- the weights ---- */
@@ -75,7 +76,8 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 	             "AND ctime = ?",
 	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
 	             ns(st->st_ctim));
-	/* Verify the checksum. If a bit of the hash were flipped, every snapshot would seem to be of another model. */
+	/* Verify the checksum. If a bit of the hash was flipped, every snapshot would seem to belong to another
+	 * model. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
 		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);
@@ -101,7 +103,7 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 			err_set(e, ERR_MODEL, "'%s' changed while it was read", path);
 		else
 			rc = 0;
-		/* Store the hash. Ignore errors: without a stored hash the weights are hashed again next time. */
+		/* Store the hash, and ignore errors: without a stored hash, the weights are hashed again next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
 			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
 			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim),
@@ -152,7 +154,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 		str_free(&entries);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
-	/* Store the text of the fingerprint. Ignore errors: the text is only needed to explain why a snapshot
+	/* Store the text of the fingerprint. Ignore errors, because the text is only needed to explain why a snapshot
 	 * cannot be used. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all,
@@ -169,7 +171,8 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 
 /* ---- reading an identity ---- */
 
-/* Return the value of the line "NAME VALUE" and set *n to its length; NULL if text has no such line. */
+/* Return the value of the line "NAME VALUE", and set *n to the length of the value. Return NULL if the text has no such
+ * line. */
 static const char *value_of(const struct str *text, const char *name, size_t n_name, size_t *n)
 {
 	const char *p = text->p, *end = p + text->n;
@@ -198,7 +201,7 @@ static const char *shorten(char out[64], const char *value, size_t n)
 	return out;
 }
 
-/* Append the stored text of the fingerprint saved[] to *out; nothing if no text is stored. */
+/* Append the stored text of the fingerprint saved[] to *out; append nothing if no text is stored. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
 	sqlite3_stmt *q =
@@ -244,7 +247,8 @@ static int hash_with(const struct str *text, const char *name, size_t n_name, co
 }
 
 /* Parse "NAMES until N", the value of line "begun by": kernels (CPU or GPU code) with these names computed the KV
- * entries of the first N tokens. Returns the length of NAMES and sets *tokens to N; 0 if malformed. */
+ * entries of the first N tokens. Sets *tokens to N, and returns the length of NAMES; returns 0 if the value is
+ * malformed. */
 static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 {
 	static const char until[] = " until ";
@@ -280,10 +284,10 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	return 1;
 }
 
-/* Find out if a timeline begins with KV entries that were restored from packed copies (4 bits a value, not exact).
- * `name` and `begun` are the values of the lines "kernels" and "begun by" in its fingerprint text. If `begun` is "near
- * copies until N", without names of kernels, set out->tokens to N, and out->exact to the fingerprint without this line.
- * Otherwise set out->tokens to 0. */
+/* Find out if a timeline begins with KV entries that were restored from packed copies, which have 4 bits a value and
+ * are not exact. `name` and `begun` are the values of the lines "kernels" and "begun by" in the timeline's fingerprint
+ * text. If `begun` is "near copies until N", without names of kernels, set out->tokens to N, and out->exact to the
+ * fingerprint without this line. Otherwise set out->tokens to 0. */
 static void packed_set(struct snaps *s, const char *name, size_t n_name, const char *begun, size_t n_begun,
                        struct packed_begun *out)
 {
@@ -392,8 +396,8 @@ static int differs(const struct str *was, const struct str *is, const char *name
 void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap)
 {
-	/* Only the first difference is reported. So this list begins with lines that make every snapshot unusable.
-	 * Lines about the user's settings follow. */
+	/* Only the first difference is reported. So lines that make every snapshot unusable come first, and lines about
+	 * the user's settings follow. */
 	static const char *const known[][2] = {
 		{ "snapshots", "the snapshot is of another version of weir" },
 		{ "format", "the snapshot is of another version of weir" },
@@ -415,8 +419,7 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 
 		for (size_t i = 0; i < LEN(known) && !found; i++)
 			found = differs(&was, &s->identity, known[i][0], strlen(known[i][0]), known[i][1], out, cap);
-		/* No line listed in known[] differs. Find another line whose value differs, and report it by the line's
-		 * name. */
+		/* no line of known[] differs: find another line whose value differs, and report it by its name */
 		for (const char *nl; !found && p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
 			char sentence[96], name[48];
 			const char *space = memchr(p, ' ', (size_t)(nl - p));

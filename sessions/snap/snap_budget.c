@@ -24,10 +24,10 @@
 /* One call of snaps_pack_old() packs at most this many bytes of chunks, plus twice the bytes by which kv.db is to
  * grow. */
 #define WORK_LEAST  (256u << 20)
-/* In ms. An unfinished save (row of table head with done = 0) that is older than this belongs to a process that
- * died. */
+/* In milliseconds. An unfinished save (row of table head with done = 0) that is older than this belongs to a process
+ * that died. */
 #define RESERVED_MS 600000
-#define VACUUM_STEP 4096 /* pages freed by one transaction */
+#define VACUUM_STEP 4096 /* number of pages that one transaction frees */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 {
@@ -64,7 +64,7 @@ static int read_numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE],
 
 /* ---- the budget ---- */
 
-/* 1 if the file can grow by `more` bytes within its budget, else 0; -1 on error. */
+/* 1 if kv.db can grow by `more` bytes within its budget, else 0; -1 on error. */
 static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 {
 	uint64_t used, empty;
@@ -75,7 +75,7 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 }
 
 /* Delete chunks of KV entries that no snapshot needs, until kv.db can grow by `more` bytes within its budget. Returns 1
- * if it can; 0 if it cannot and no such chunk remains; -1 on error. */
+ * if kv.db can grow so; 0 if it cannot, although no such chunk is left; -1 on error. */
 static int unneeded_chunks_delete(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
@@ -164,7 +164,7 @@ static int find_candidates(struct snaps *s, int64_t keep, int64_t keep_session, 
 	return rc < 0 ? -1 : n;
 }
 
-/* Replace an exact chunk by its packed copy, or delete a damaged one. Returns 1; 0 if it cannot be packed; -1 on
+/* Replace an exact chunk by its packed copy, or delete a damaged one. Returns 1; 0 if the chunk cannot be packed; -1 on
  * error. */
 static int chunk_pack(struct snaps *s, const struct candidate *c, struct err *e)
 {
@@ -175,7 +175,7 @@ static int chunk_pack(struct snaps *s, const struct candidate *c, struct err *e)
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(c->number, 0), part_id(c->number, PART_TAIL - 1));
 
-	/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may be huge. */
+	/* allocate memory only if `bytes` equals the sum of the stored rows, because a damaged `bytes` may be huge */
 	if (rc > 0 && (uint64_t)there == c->bytes) {
 		if (snaps_stage(s, c->bytes, NULL) || packed_stage(s, packed, NULL))
 			return 0;
@@ -188,8 +188,8 @@ static int chunk_pack(struct snaps *s, const struct candidate *c, struct err *e)
 	if (entries_pack(how, s->staging, c->bytes, s->packed))
 		return 0;
 	packed_key(key, c->key);
-	/* Delete the bytes of the exact chunk first, so that SQLite writes the packed copy to the pages that become
-	 * free. */
+	/* delete the bytes of the exact chunk first, so that SQLite writes the packed copy to the pages that become
+	 * free */
 	if (parts_delete(s, c->number, e) ||
 	    db_find(&s->db, e, &number, "SELECT id FROM chunk WHERE key = ? AND bytes = ?", "bi", key, sizeof key,
 	            (int64_t)packed) < 0 ||
@@ -304,8 +304,8 @@ static int sweep_parts(struct snaps *s, struct err *e)
 
 /* ---- overwriting ---- */
 
-/* Fill free pages of the file with zeros, in one transaction of at most SNAPS_TX_BYTES. *left: number of free pages
- * that are still to be filled. */
+/* Fill free pages of the file with zeros, in one transaction of at most SNAPS_TX_BYTES. *left is the number of free
+ * pages that are not filled yet. */
 static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 {
 	uint64_t written = 0;
@@ -320,7 +320,7 @@ static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 			return -1;
 		if (*left <= 0)
 			return 0;
-		/* An overflow page begins with a 4-byte link, so it holds size - 4 bytes of the row. */
+		/* an overflow page begins with a link of 4 bytes, so size - 4 bytes of the row fit into it */
 		n = (*left < PART_BYTES / size ? *left : PART_BYTES / size) * (size - 4);
 		if (db_run(&s->db, e, "INSERT INTO zero VALUES(zeroblob(?))", "i", n))
 			return -1;
@@ -384,15 +384,15 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* A chunk of KV entries that no snapshot needs may belong to this session. So delete all such chunks, even new
-	 * ones. */
+	/* a chunk of KV entries that no snapshot needs may belong to this session: so delete all such chunks, even new
+	 * ones */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* Delete kv.db.aside, an unusable kv.db that was renamed: it may contain KV entries of any session. Returns the bytes
- * freed. */
+/* Delete kv.db.aside, because it may contain KV entries of any session. It is an earlier kv.db that was unusable and
+ * was renamed. Returns the number of bytes that were freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = { 0 };
@@ -424,7 +424,7 @@ int snap_drop(struct snaps *s, int64_t session, struct err *e)
 	if (snaps_writable(s, e))
 		return -1;
 	rc = s->ruined ? -1 : drop_and_scrub(s, session, e);
-	/* A damaged file cannot be edited: replace the whole file. */
+	/* a damaged file cannot be edited, so replace the whole file */
 	if (rc && (s->ruined || db_damaged(&s->db)))
 		rc = snaps_renew(s, e);
 	remove_aside(s);

@@ -18,8 +18,8 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		if (good) {
 			int64_t there = 0;
 
-			/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may
-			 * be huge. */
+			/* allocate memory only if `bytes` equals the sum of the stored rows, because a damaged `bytes`
+			 * may be huge */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
 			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))

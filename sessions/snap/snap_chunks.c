@@ -1,7 +1,8 @@
 /* sessions/snap/snap_chunks.c - stores chunks (KV entries of 256 tokens) as parts, which are rows of at most
  * PART_BYTES.
  *
- * A chunk is found by its key: the SHA-256 of the previous chunk's key, the fingerprint (what the entries were
+ * A chunk is found by its key: the SHA-256 of the previous chunk's key, the fingerprint (which identifies everything
+ * with which the entries were
  * computed with) and the tokens. So the key depends on all tokens up to the chunk's end.
  *
  * Each part has a checksum: XXH3-64 of key, part number and bytes. It detects flipped bits, and rows that a
@@ -60,7 +61,8 @@ static int64_t part_sum(const uint8_t key[KEY_BYTES], int part, const void *byte
 
 int64_t part_id(int64_t owner, int part)
 {
-	/* Shift as unsigned: a signed overflow is undefined, and a number from a damaged file may be too large. */
+	/* shift as unsigned: an overflow of a signed number is undefined, and a number from a damaged file may be too
+	 * large */
 	return (int64_t)((uint64_t)owner << PART_BITS | (unsigned)part);
 }
 
@@ -84,8 +86,8 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* Handle a failed read. If a B-tree is damaged, mark the file, so that nothing more is written to it, and return 0, as
- * for a missing row. Otherwise return rc. */
+/* Handle a failed read. If the cause is a damaged B-tree, mark the file, so that nothing more is written to it, and
+ * return 0, as for a missing row. Otherwise return rc. */
 static int damage_or_error(struct snaps *s, int rc)
 {
 	if (rc >= 0 || !db_damaged(&s->db))
@@ -94,7 +96,7 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-/* Read a stored row (number id) of n bytes to `out`, with SQLite's blob interface, which avoids a copy. Returns 1
+/* Read the stored row with number `id`, which has n bytes, to `out`. SQLite's blob interface avoids a copy. Returns 1
  * or -1. */
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {
@@ -116,7 +118,7 @@ int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_
 		return 0;
 	for (int part = first; n; part++) {
 		size_t len = MIN(n, PART_BYTES);
-		/* typeof() and length() do not read the bytes. */
+		/* typeof() and length() do not read the bytes of the value */
 		sqlite3_stmt *st = db_query(&s->db, e,
 		                            "SELECT sum, CASE typeof(data) WHEN 'blob' THEN length(data) END FROM part "
 		                            "WHERE id = ?",
@@ -239,7 +241,7 @@ int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int packed, int32
 
 	packed_key(row, key);
 	*number = s->serial++;
-	/* OR REPLACE: the key may exist with a damaged size. */
+	/* OR REPLACE: a row with this key and a damaged size may exist */
 	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", row,
 	           (size_t)(packed ? PACKED_KEY_BYTES : KEY_BYTES), *number, (int64_t)depth, (int64_t)n, snaps_now()))
 		return -1;

@@ -1,5 +1,5 @@
-/* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions (snap_states()), details for one session
- * (snap_list()).
+/* sessions/snap/snap_info.c - lists snapshots: snap_states() returns sizes for all sessions, snap_list() returns
+ * details for one session.
  *
  * snap_list() verifies every byte of one session's snapshots; a chunk that several snapshots need is read once.
  * Each query is a transaction of its own, so that other processes can save between queries. A snapshot that is
@@ -48,7 +48,7 @@ static int by_message(const void *a, const void *b)
 	return (x->message > y->message) - (x->message < y->message);
 }
 
-/* Return the index of the first entry of the sorted list that is not less than key; n if all are less. */
+/* Return the index of the first entry of the sorted list that does not sort before `key`; n if all entries do. */
 static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
                        int (*compare)(const void *, const void *))
 {
@@ -163,14 +163,14 @@ static struct seen_chunk *find_seen(struct looking *l, int64_t id)
 	return l->n ? bsearch(&key, l->chunk, l->n, sizeof key, by_id) : NULL;
 }
 
-/* Verify the bytes of a chunk. 1 = good; 0 = damaged; -1 = error. */
+/* Verify the bytes of a chunk. Returns 1 if the chunk is good, 0 if it is damaged, -1 on error. */
 static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t bytes, struct err *e)
 {
 	int64_t there = 0;
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
 
-	/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may be huge. */
+	/* allocate memory only if `bytes` equals the sum of the stored rows, because a damaged `bytes` may be huge */
 	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
 		return rc < 0 ? -1 : 0;
 	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
@@ -223,7 +223,8 @@ static int verify_chunks(struct looking *l, struct err *e)
 		whole = c->packed || (rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES);
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
-		/* Reading the KV entries is slow: first release the statement, which holds SQLite's read lock. */
+		/* reading the KV entries is slow: so release the statement first, because it holds SQLite's read
+		 * lock */
 		db_put(&s->db, st);
 		if (rc >= 0)
 			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;
@@ -300,14 +301,13 @@ static int list_heads(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 	int64_t head;
 	int rc;
 
-	/* List only snapshots that exist now. A snapshot that is saved later gets a row number of at least
-	 * s->serial. */
+	/* list only snapshots that exist now: a snapshot that is saved later gets a row number of at least s->serial */
 	if (snaps_read_serial(l->s, e))
 		return -1;
 	head = l->s->serial;
 	if (find_chunks(l, e) || verify_chunks(l, e))
 		return -1;
-	/* Query one snapshot at a time, so that no transaction stays open during the callback, which may be slow. */
+	/* query one snapshot at a time, so that no transaction is open during the callback, which may be slow */
 	while ((rc = db_find(&l->s->db, e, &head,
 	                     "SELECT max(id) FROM head WHERE session = ? AND done = 1 AND id < ? "
 	                     "HAVING max(id) IS NOT NULL",

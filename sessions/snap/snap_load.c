@@ -2,7 +2,7 @@
  *
  * snap_load() restores the state that a head (record of a timeline at one message) describes. The state is restored bit
  * for bit, except for KV entries of which kv.db has only packed copies. snap_load_prefix() loads stored chunks (KV
- * entries of 256 tokens each), beginning with the first token, until it meets a chunk that is not stored.
+ * entries of 256 tokens each), beginning with the first token, up to the first chunk that is not stored.
  *
  * Every byte is verified before it enters the timeline. If the timeline already has tokens, all chunks are first read
  * and verified. Only then is the timeline emptied, and the chunks are read again. Damage is not an error: out->why
@@ -24,17 +24,18 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *tl;
-	/* kernels (CPU or GPU code) that computed the KV entries, and the fingerprint under which these are stored */
+	/* which kernels (CPU or GPU code) computed the KV entries, and the fingerprint under which the entries are
+	 * stored */
 	struct origin origin;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
-	int32_t *id; /* tokens to restore */
+	int32_t *id; /* ids of the tokens to restore */
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
-	int32_t packed; /* end of the last chunk that was loaded from a packed copy, in tokens */
+	int32_t packed; /* number of tokens up to the end of the last chunk that was loaded from a packed copy */
 	int64_t head;   /* row number, in table `head`, of the snapshot to load */
-	int32_t done;   /* tokens loaded into the timeline so far */
+	int32_t done;   /* number of tokens that were loaded into the timeline so far */
 	struct snap_loaded *out;
 };
 
@@ -68,8 +69,8 @@ static void loading_key(struct loading *l, int32_t i)
 	          l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
-/* Read KV entries into s->staging. i: number of a chunk of 256 tokens, or `chunks` for the entries after the last whole
- * chunk. Returns 1 and sets *found; 0 if the bytes are missing or damaged; -1 on error. */
+/* Read KV entries into s->staging. The parameter i is the number of a chunk of 256 tokens, or l->chunks for the entries
+ * after the last whole chunk. Returns 1 and sets *found; 0 if the bytes are missing or damaged; -1 on error. */
 static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
 	l->chunk_bytes.depth = i;
@@ -79,7 +80,8 @@ static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *
 	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
-/* Read and verify all KV entries of the snapshot. load: 1 = also put them into the timeline. Returns 1; 0 if some
+/* Read and verify all KV entries of the snapshot. If `load` is 1, also put them into the timeline. Returns 1; 0 if some
+ * entries
  * are missing or damaged; -1 on error. */
 static int load_chunks(struct loading *l, int load, struct err *e)
 {
@@ -141,7 +143,8 @@ static void note_origin(struct loading *l)
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
 
-/* Give the timeline the tokens whose KV entries were loaded. After a failed load these are only the first tokens. */
+/* Give the timeline the tokens whose KV entries were loaded. After a failed load, these are only the first tokens of
+ * the snapshot. */
 static void keep_beginning(struct loading *l)
 {
 	int32_t kept;
@@ -172,7 +175,7 @@ struct found_head {
 	uint8_t fingerprint[KEY_BYTES];
 	/* How well the snapshot fits this program. 3: the fingerprints are equal. 2: this program's kernels (CPU or GPU
 	 * code) computed its newest KV entries, but other kernels computed its first entries. 1: other kernels computed
-	 * its newest KV entries. 0: it cannot be used. */
+	 * its newest KV entries. 0: the snapshot cannot be used. */
 	int fits;
 };
 
@@ -187,8 +190,8 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the snapshot of a message whose fingerprint fits best (found_head.fits), and the newest of several that fit
- * equally. Returns 1; 0 = the message has no snapshot; -1 on error. */
+/* Of the snapshots of a message, find the one whose fingerprint fits best (found_head.fits). If several fit equally
+ * well, take the newest. Returns 1; 0 if the message has no snapshot; -1 on error. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
@@ -269,7 +272,7 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	*why = "a part of the snapshot is missing or damaged";
 	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
-	/* A snapshot without KV entries only empties the timeline. */
+	/* if the snapshot has no KV entries, only empty the timeline */
 	rc = l->chunks || l->tail                                      ? load_chunks(l, 1, e)
 	     : timeline_entries_load(l->tl, 0, 0, 1, l->s->staging, e) ? -1
 	                                                               : 1;
@@ -303,7 +306,7 @@ static void note_used(struct snaps *s, int64_t head)
 }
 
 /* Handle a failed load. Returns -1 if memory is short or the load was cancelled. Otherwise stores the reason in
- * out->why and returns 0: the caller prefills instead. */
+ * out->why and returns 0, so that the caller prefills the text instead. */
 static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
 {
 	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {

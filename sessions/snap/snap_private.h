@@ -28,7 +28,7 @@
 #define SNAPS_APPLICATION 0x77656b76 /* application_id of kv.db: the letters "wekv" */
 #define SNAPS_VERSION     1          /* version of the schema and of the byte layout of heads (records of snapshots) */
 #define SNAPS_FILE        "kv.db"
-/* maximum number of bytes that one transaction writes; bounds the journal and SQLite's memory */
+/* maximum number of bytes that one transaction writes, which bounds the journal and SQLite's memory */
 #define SNAPS_TX_BYTES    (64u << 20)
 
 enum {
@@ -42,10 +42,10 @@ enum {
 	PART_TAIL = 2048,
 	/* Number of newest snapshots that are kept for each session. Undo and fork may need an older one. */
 	HEADS_KEPT = 4,
-	PREFIX_LEAST = 512, /* snap_load_prefix() loads only prefixes of at least this many tokens */
+	PREFIX_LEAST = 512, /* minimum number of tokens that snap_load_prefix() loads */
 	PAGE_BYTES = 8192,
 	KEY_BYTES = 32,
-	PACKED_KEY_BYTES = 33, /* bytes of the key of a packed copy (snap_chunks.c) */
+	PACKED_KEY_BYTES = 33, /* size in bytes of the key of a packed copy (snap_chunks.c) */
 };
 
 struct snaps {
@@ -53,51 +53,53 @@ struct snaps {
 	struct store *store;
 	char *path, *vfs;
 	uint64_t budget;
-	dev_t device; /* device and inode of the open file: they tell whether another process has replaced kv.db */
+	/* device and inode of the file that is open; they tell whether another process has replaced kv.db */
+	dev_t device;
 	ino_t inode;
 	int64_t serial;   /* number of the next row of table chunk or head; valid only inside a transaction */
-	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */
+	uint8_t *staging; /* buffer for KV entries on their way between SQLite and the timeline */
 	uint64_t staging_cap;
 	uint8_t *packed; /* buffer for a packed copy of a chunk */
 	uint64_t packed_cap;
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
 		int64_t head, at;
-		/* Snapshots that were loaded, and when. A load must not wait for a write, so these times are stored by
-		 * the next save, or when kv.db is closed. */
+		/* Snapshots that were loaded, and the times of loading. A load must not wait for a write, so these
+		 * times are stored by the next save, or when kv.db is closed. */
 	} used[16];
 	int n_used;
 	/* `mine` is the fingerprint computed last. It consists of two hashes: mine.all is the hash of the text
 	 * `identity`, and mine.entries is the hash of the text `entries_identity`. */
 	struct fingerprint mine;
 	struct str identity, entries_identity;
-	uint64_t (*disk_free)(const char *dir); /* free bytes of the disk; tests replace it */
+	/* returns the free space of the disk in bytes; tests replace this function */
+	uint64_t (*disk_free)(const char *dir);
 };
 
 /* ---- snaps.c ---- */
 
 int64_t snaps_now(void); /* return the time in milliseconds since 1970 */
 int snaps_writable(const struct snaps *, struct err *);
-/* Call after a database error, outside a transaction. If the disk is full, *e says so. If the file is damaged, it is
- * renamed and a new file is started; *e says so. Returns -1. */
+/* Call after a database error, outside a transaction. If the disk is full, *e says so. If kv.db is damaged, it is
+ * renamed and a new file is begun; *e says so, too. Returns -1. */
 int snaps_failed(struct snaps *, struct err *);
-/* Rename a damaged file and start a new one. If another process has already started a new one, use that file. */
+/* Rename a damaged kv.db and begin a new one. If another process has already begun a new one, use that file. */
 int snaps_renew(struct snaps *, struct err *);
 /* Call before each operation. Clears the last error code. Reopens kv.db if another process has renamed the file. */
 void snaps_start(struct snaps *);
 /* Begin a transaction and read s->serial; end the transaction with db_end(). Fails if another process has replaced
  * kv.db. */
 int snaps_begin(struct snaps *, struct err *);
-/* Set s->serial to a number above all row numbers in the file. */
+/* Set s->serial to a number that is larger than all row numbers in the file. */
 int snaps_read_serial(struct snaps *, struct err *);
 #define SERIAL_MOST ((int64_t)1 << 40) /* a larger row number means that the file is damaged */
-/* Make s->staging at least n bytes large. */
+/* Enlarge s->staging to at least n bytes. */
 int snaps_stage(struct snaps *, uint64_t n, struct err *);
 
 /* ---- snap_chunks.c ---- */
 
 /* Compute the key under which KV entries of n tokens (a chunk) are stored. `before` is the key of the previous chunk,
- * or all zero for the first chunk. `marks` has one byte for each token, which says how the token was computed (enum
+ * or all zero for the first chunk. `marks` has one byte for each token. The byte says how the token was computed (enum
  * token_mark). If `marks` is NULL, all tokens were prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
@@ -117,15 +119,15 @@ struct found_chunk {
 	int windows;      /* 1: the chunk contains the entries of sliding-window layers, too */
 	int packed;       /* 1: the chunk is a packed copy */
 };
-/* Find stored KV entries (a chunk) by their key: the exact ones, else a packed copy. A row with a wrong size counts as
- * missing. Returns 1; 0 if missing; -1 on error. */
+/* Find stored KV entries (a chunk) by their key: the exact entries, else a packed copy of them. A row with a wrong size
+ * counts as missing. Returns 1; 0 if they are missing; -1 on error. */
 int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
 /* Find stored KV entries (a chunk) by their key, read and verify them; unpack a packed copy. Returns 1; 0 if they are
  * missing or damaged; -1 on error. Damaged entries are deleted, so that the next save writes them again. */
 int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out,
                struct err *);
-/* Write a chunk (KV entries of 256 tokens) of n bytes. packed: 1 = the bytes are a packed copy. *number: number of the
- * new row. */
+/* Write a chunk (KV entries of 256 tokens) of n bytes. If `packed` is 1, the bytes are a packed copy. *number receives
+ * the number of the new row. */
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int packed, int32_t depth, const void *, uint64_t n,
                 int64_t *number, struct err *);
 /* Replace chunk number `old` (KV entries of 256 tokens) by chunk number `number` in all snapshots that need it. Both
@@ -136,10 +138,10 @@ int chunk_delete(struct snaps *, int64_t number, struct err *);
  * such queries would never end. */
 int snaps_deleted(struct snaps *, struct err *);
 
-void put_le32(uint8_t *p, uint32_t v); /* write v as 4 bytes, little-endian like all numbers in heads and keys */
+void put_le32(uint8_t *p, uint32_t v); /* write v as 4 bytes, little-endian; all numbers in heads and keys are */
 int64_t part_id(int64_t owner, int part);
-/* Write n bytes as rows of table `part`. The rows get the numbers `first`, `first` + 1, and so on. owner: number of the
- * row of table chunk or head to which the bytes belong. */
+/* Write n bytes as rows of table `part`. The rows get the numbers `first`, `first` + 1, and so on. `owner` is the
+ * number of the row of table chunk or head to which the bytes belong. */
 int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
                 struct err *);
 /* Read and verify n bytes that parts_write() wrote. Returns 1; 0 if they are missing or damaged; -1 on a read
@@ -150,39 +152,40 @@ int parts_delete(struct snaps *, int64_t owner, struct err *);
 
 /* ---- packed copies (snap_chunks.c) ---- */
 
-/* Return how chunk number `depth` (from 0) of a sequence is packed. dim: head dimension of its KV entries. */
+/* Return how chunk number `depth` (from 0) of a sequence is packed. `dim` is the head dimension of the chunk's KV
+ * entries. */
 struct entries_packing chunk_packing(int32_t dim, int64_t depth);
 void packed_key(uint8_t out[PACKED_KEY_BYTES], const uint8_t key[KEY_BYTES]);
-/* Make s->packed at least n bytes large. */
+/* Enlarge s->packed to at least n bytes. */
 int packed_stage(struct snaps *, uint64_t n, struct err *);
 
 /* ---- snap_head.c ---- */
 
-/* The first HEAD_FIXED bytes of a head (a snapshot's record in kv.db), little-endian. Then follow the token ids (4
- * bytes each), how each token was computed (1 byte each), n_head bytes of timeline state, and n_extra bytes of the
- * caller. */
+/* The first HEAD_FIXED bytes of a head, which is the record of a snapshot in kv.db; numbers are little-endian. After
+ * them come the token ids (4 bytes each), how each token was computed (1 byte each), n_head bytes of timeline state,
+ * and n_extra bytes of the caller. */
 struct head_layout {
 	int64_t session, message;
 	uint64_t row_bytes, n_head, n_extra;
-	int32_t tokens, ready; /* ready: number of tokens with KV entries, in chunks and tail */
+	int32_t tokens, ready; /* `ready` is the number of tokens whose KV entries are in chunks and tail */
 };
 enum { HEAD_FIXED = 64 };
 void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *);
-/* Parse a head of n bytes. Returns 0; -1 if the bytes are not a head. */
+/* Parse a head of n bytes. Returns 0, or -1 if the bytes are not a head. */
 int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 
 /* ---- snap_budget.c ---- */
 
 int head_delete(struct snaps *, int64_t number, struct err *); /* delete a head, but not its chunks */
-/* Set *used and *empty to the bytes of the file's used and empty pages. */
+/* Set *used to the number of bytes in used pages of the file, and *empty to the number of bytes in empty pages. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Store the head dimension of KV entries, which packing needs, for snapshots with this fingerprint. dim = 0: the
+/* Store the head dimension of KV entries, which packing needs, for snapshots with this fingerprint. If `dim` is 0, the
  * entries cannot be packed, and nothing is stored. */
 int packed_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_t dim, struct err *);
 /* Make room until kv.db can grow by `more` bytes within its budget: delete saved KV entries that no snapshot needs,
- * then replace chunks by packed copies, then delete snapshots, the least valuable first. Never deletes the snapshot
- * with number `keep`, nor the newest of the other snapshots of session keep_session (0: no session). *dropped = 1 if
- * something was deleted or packed. Call inside a transaction. */
+ * then replace chunks by packed copies, then delete snapshots, the least valuable first. Two snapshots are never
+ * deleted: the snapshot with number `keep`, and the newest of the other snapshots of session keep_session (0: no
+ * session). *dropped = 1 if something was deleted or packed. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Replace exact chunks by packed copies, the least recently used first, until kv.db can grow by `more` bytes within its
  * budget. These chunks stay exact: the chunks of snapshot number `keep`, of session keep_session, of the newest
@@ -198,7 +201,8 @@ int snaps_scrub(struct snaps *, struct err *);
 /* ---- snap_check.c ---- */
 
 /* Verify a snapshot's head (its record) and tail (its KV entries after the last whole chunk) against their checksums
- * and the row of table head. key: the snapshot's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
+ * and the row of table head. `key` is the fingerprint of the snapshot. Returns 1 if both are intact, 0 if one is
+ * damaged, -1 on error. */
 int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
                const uint8_t key[KEY_BYTES], struct err *);
 
@@ -216,7 +220,7 @@ struct packed_begun {
 };
 /* Find out if the timeline with the fingerprint `mine` begins with packed copies, and set *out. */
 void fingerprint_packed(struct snaps *, const struct fingerprint *mine, struct packed_begun *out);
-/* Return the fingerprint that is part of chunk i's key. */
+/* Return the fingerprint from which the key of chunk i is computed. */
 static inline const struct fingerprint *chunk_fingerprint(const struct fingerprint *fp,
                                                           const struct packed_begun *packed, int32_t i)
 {
@@ -226,9 +230,9 @@ static inline const struct fingerprint *chunk_fingerprint(const struct fingerpri
  * entries of a timeline, the timeline's fingerprint names these kernels. So its entries have other keys than entries of
  * a timeline that only this program's kernels have computed. */
 struct origin {
-	struct fingerprint fp; /* fingerprint for the keys of the entries */
+	struct fingerprint fp; /* fingerprint from which the keys of the entries are computed */
 	struct packed_begun packed;
-	/* name of the kernels (CPU or GPU code) that computed the newest KV entries, for messages to the user; "" =
+	/* names of the kernels (CPU or GPU code) that computed the newest KV entries, for messages to the user; "" =
 	 * this program's kernels */
 	char by[64];
 	/* names of the other kernels (CPU or GPU code) that computed the first begun_n entries; argument of
@@ -242,7 +246,7 @@ struct origin {
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
 /* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had computed all
- * its entries. Returns 0, or -1 = no memory. */
+ * its entries. Returns 0, or -1 if memory is short. */
 int fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
 /* Write to out[] why KV entries that were saved under the fingerprint saved[] cannot be used with the fingerprint
  * `mine`. The text is the beginning of a sentence. */

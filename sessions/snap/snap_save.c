@@ -18,7 +18,7 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	/* copy of the token ids, because the timeline's array is valid only until the next call on the timeline */
+	/* copy of the token ids; the array of the timeline is valid only until the next call on the timeline */
 	int32_t *id;
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
@@ -27,18 +27,19 @@ struct saving {
 	int32_t dim; /* head dimension; 0: the entries cannot be packed */
 	struct packed_begun packed;
 	uint8_t (*key)[KEY_BYTES];
-	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing. windows: 1 =
-	 * the timeline still has the entries of sliding-window layers. write: 1 = write the chunk, because it is
-	 * missing or was stored without these entries. packed: 1 = the entries were restored from a packed copy, and
-	 * are stored as a packed copy again. */
+	/* What to do with each chunk (KV entries of 256 tokens). `number` is the chunk's number in kv.db, 0 = missing.
+	 * `windows` is 1 if the timeline still has the entries of sliding-window layers. `write` is 1 if the chunk must
+	 * be written, because it is missing or was stored without these entries. `packed` is 1 if the entries were
+	 * restored from a packed copy, and are stored as a packed copy again. */
 	struct chunk_plan {
 		int64_t number;
 		uint8_t write, windows, packed;
 	} * chunk;
 	struct str head;
-	uint64_t need, total; /* need: bytes to write. total: bytes of the whole snapshot */
+	/* `need` is the number of bytes to write; `total` is the size in bytes of the whole snapshot */
+	uint64_t need, total;
 	int64_t head_number;
-	uint64_t pending; /* bytes written in the current transaction */
+	uint64_t pending; /* number of bytes that were written in the current transaction */
 	int committed;    /* 1: an earlier transaction of this save was committed */
 	struct snap_saved *out;
 };
@@ -85,7 +86,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 	return c->packed ? entries_packed_bytes(chunk_packing(w->dim, c - w->chunk), n) : n;
 }
 
-/* Return the sizes that chunk i may have in kv.db, as chunk_find() needs them. */
+/* Return the sizes that chunk i may have in kv.db, for chunk_find(). */
 static struct chunk_bytes stored_as(const struct saving *w, int32_t i)
 {
 	struct chunk_bytes bytes = w->chunk_bytes;
@@ -95,7 +96,7 @@ static struct chunk_bytes stored_as(const struct saving *w, int32_t i)
 	return bytes;
 }
 
-/* Compute the keys of all chunks of KV entries, and find out which of them are stored already. */
+/* Compute the keys of all chunks of KV entries, and find out which of the chunks are stored already. */
 static int gather_chunks(struct saving *w, struct err *e)
 {
 	static const uint8_t none[KEY_BYTES];
@@ -159,12 +160,12 @@ static int check_room(struct saving *w, struct err *e)
 		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
-	/* The file does not grow beyond the budget: old KV entries are deleted, and their pages are reused. */
+	/* the file does not grow beyond the budget, because old KV entries are deleted and their pages are reused */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
 		full = MAX(used, w->s->budget);
 	grow = full > used + empty ? full - used - empty : 0;
-	/* Leave 8 MiB of the disk free for the journal and for chat.db. */
+	/* leave 8 MiB of the disk free for the journal and for chat.db */
 	grow += 8u << 20;
 	if (grow > room)
 		return err_set(
@@ -176,7 +177,7 @@ static int check_room(struct saving *w, struct err *e)
 }
 
 /* Commit the transaction and begin the next one. Between the two transactions, another process may delete the row of
- * this unfinished save from table `head`, or replace kv.db. Returns -1 if this has happened, and on error. */
+ * this unfinished save from table `head`, or replace kv.db. Returns -1 if this has happened, or on error. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;
@@ -191,7 +192,7 @@ static int next_transaction(struct saving *w, struct err *e)
 	             w->head_number, w->session);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	w->committed = 0; /* the row of the unfinished save no longer exists */
+	w->committed = 0; /* the row of the unfinished save is no longer in the table */
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 
@@ -223,8 +224,8 @@ static int reserve_head(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	/* Commit before reusing freed pages. SQLite copies a page to the journal if the page was freed by the same
-	 * transaction. */
+	/* commit before freed pages are reused: SQLite copies a page to the journal if the same transaction has freed
+	 * it */
 	return dropped ? next_transaction(w, e) : 0;
 }
 
@@ -254,7 +255,7 @@ static int write_chunks(struct saving *w, struct err *e)
 
 		if (!c->write)
 			continue;
-		/* Look up the KV entries again: another process with the same text may have saved them meanwhile. */
+		/* look the KV entries up again, because another process may have saved the same entries meanwhile */
 		if (room_in_transaction(w, plan_bytes(w, c), e) ||
 		    chunk_find(w->s, w->key[i], stored_as(w, i), &found, e) < 0)
 			return -1;
@@ -289,8 +290,8 @@ static int write_head(struct saving *w, struct err *e)
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number) ||
 	    packed_dim_save(w->s, w->fp->all, w->dim, e))
 		return -1;
-	/* Delete the older snapshot of the same message and fingerprint, and all but the newest HEADS_KEPT snapshots
-	 * of the session. */
+	/* delete the older snapshot of the same message and fingerprint, and all snapshots of the session but the
+	 * newest HEADS_KEPT */
 	st = db_query(
 		d, e,
 		"SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
@@ -305,7 +306,7 @@ static int write_head(struct saving *w, struct err *e)
 	return rc;
 }
 
-/* Store the times at which snapshots were loaded since the last save (s->used[]). */
+/* Store the times at which snapshots were loaded since the last save (s->used). */
 static int store_used(struct snaps *s, struct err *e)
 {
 	for (int i = 0; i < s->n_used; i++)
@@ -325,8 +326,8 @@ static int save_body(struct saving *w, const void *extra, size_t n_extra, struct
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
 }
 
-/* Delete KV entries and snapshots until kv.db fits its budget. Now that the new snapshot is finished, the session's
- * previous snapshot may be deleted, too. */
+/* Delete KV entries and snapshots until kv.db is within its budget. Because the new snapshot is finished now, the
+ * session's previous snapshot may be deleted, too. */
 static void trim_to_budget(struct saving *w)
 {
 	uint64_t used, empty;

@@ -50,7 +50,7 @@ static uint64_t disk_free(const char *dir)
 	struct statvfs v;
 	uint64_t n;
 
-	/* If the free space is unknown, let saves try: on a full disk they fail with an error. */
+	/* if the free space is unknown, let saves try, because on a full disk they fail with an error */
 	if (statvfs(dir, &v) || !v.f_blocks || size_mul(v.f_bavail, v.f_frsize, &n))
 		return UINT64_MAX;
 	return n;
@@ -88,16 +88,16 @@ static int configure(struct snaps *s, struct err *e)
 
 	/* Refuse rows longer than any that this program writes. */
 	sqlite3_limit(s->db.h, SQLITE_LIMIT_LENGTH, PART_BYTES + (1 << 20));
-	/* If a file is not writable, SQLite opens it read only without an error. */
+	/* if SQLite cannot open a file for writing, it opens it for reading, without an error */
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* FAST overwrites deleted bytes only in pages that are still in use, without additional writes. Freed pages are
-	 * overwritten by snaps_scrub(), when a session is deleted. */
+	/* FAST overwrites deleted bytes in pages that are still in use, because that needs no additional writes.
+	 * snaps_scrub() overwrites freed pages when a session is deleted. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Keep changed pages in memory until the commit. To write one earlier, SQLite would first have to sync the
-	 * journal. */
+	/* keep changed pages in memory until the commit: to write a page earlier, SQLite would have to sync the journal
+	 * first */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -139,8 +139,8 @@ static int schema_right(struct snaps *s, struct err *e)
 	return rc < 0 ? -1 : right && n == N_SCHEMA;
 }
 
-/* 1 if the write version in the file's header (byte 18) is invalid: SQLite opens such a file read only, without an
- * error. */
+/* 1 if the write version in the file's header (byte 18) is invalid: SQLite opens such a file for reading only, without
+ * an error. */
 static int write_format_damaged(const struct snaps *s)
 {
 	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -154,7 +154,7 @@ static int write_format_damaged(const struct snaps *s)
 
 enum verdict { GOOD, EMPTY, FOREIGN, OLDER, NEWER, DAMAGED, OTHER_STORE, FAILED };
 
-/* Classify the file that was opened. */
+/* Find out whether the file that was opened can be used (enum verdict). */
 static enum verdict classify(struct snaps *s, struct err *e)
 {
 	int64_t application, version, tables, same;
@@ -180,8 +180,8 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Set s->serial, the next row number of the tables chunk and head, to a number above all that are in use. The numbers
- * in table `part` count, too, because damage may leave bytes in it whose owner is missing. */
+/* Set s->serial, the next row number of the tables chunk and head, to a number that is larger than all numbers in use.
+ * The numbers in table `part` count, too, because after damage this table may have bytes whose owner is missing. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -201,7 +201,7 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	return 0;
 }
 
-/* Finish what a crash interrupted: delete unfinished snapshots, delete KV entries that no snapshot needs and that
+/* Finish what a crash has interrupted: delete unfinished snapshots, delete KV entries that no snapshot needs and that
  * were saved more than a day ago, overwrite free pages. */
 static int finish_interrupted(struct snaps *s, struct err *e)
 {
@@ -224,8 +224,8 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 /* ---- putting aside ---- */
 
 /* Rename an unusable kv.db, and set *where to the new name. Its journal is renamed or deleted, too, because SQLite
- * would play it back into the new file. A file that is not weir's gets a name that is not in use. Any other file
- * becomes kv.db.aside, in place of an earlier kv.db.aside. */
+ * would play it back into the new file. A file that is not weir's gets a name that is not in use. Any other file gets
+ * the name kv.db.aside, and replaces an earlier kv.db.aside. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
@@ -310,7 +310,7 @@ static int begin_anew(struct snaps *s, enum verdict v, struct str *notice, struc
 	return rc;
 }
 
-/* 1 if kv.db is still the open file: no other process has replaced it. */
+/* 1 if the name kv.db still belongs to the open file, because no other process has replaced it. */
 static int has_name(const struct snaps *s)
 {
 	struct stat st;
@@ -414,7 +414,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY
 	    : db_gate_enter(gate, s->path, &why)                       ? FAILED
 	                                                               : open_once(s, &why);
-	/* A read-only store may lack kv.db: then there are no snapshots. */
+	/* if the store is read-only and has no kv.db, there are no snapshots */
 	if (v == EMPTY && store->read_only) {
 		s->db.read_only = 1;
 		*out = s;
@@ -441,7 +441,8 @@ void snaps_close(struct snaps *s)
 {
 	if (!s)
 		return;
-	/* Store the times when snapshots were loaded. Ignore errors: the times only decide what is deleted first. */
+	/* store the times at which snapshots were loaded, and ignore errors: the times only decide what is deleted
+	 * first */
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)

@@ -16,8 +16,9 @@
 #include <string.h>
 
 enum {
-	SHARED_LEAST = 4096, /* with fewer common bytes the whole text is stored */
-	WORD_MOST = 64,      /* a common prefix is cut after its last blank if its last WORD_MOST bytes contain one */
+	SHARED_LEAST = 4096, /* minimum number of common bytes; if there are fewer, the whole text is stored */
+	/* a common prefix is truncated after its last blank if one of its last WORD_MOST bytes is a blank */
+	WORD_MOST = 64,
 };
 
 static int beginning_lost(struct store *s, int64_t message, struct err *e)
@@ -28,9 +29,9 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Copy the part of a message's text that is in the message's own row to out[], each byte to its offset in the text.
- * Bytes from offset `bytes` on are not copied. *rest tells which other row stores the bytes before this part. Returns
- * 1; 0 if bytes are lost; -1 on error. */
+/* Read the part of a message's text that is in the message's own row, and copy each byte to its offset in out[]. Bytes
+ * from offset `bytes` on are not copied. *rest receives which other row stores the bytes before this part. Returns 1; 0
+ * if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -55,7 +56,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 }
 
 /* Read the first b->bytes bytes of a message's text into out[]. They are stored in the row of message b->of. This row
- * may store only the last of these bytes and refer to another message for those before, so follow such references. */
+ * may store only the last of these bytes, and refer to another message for the bytes before them. Such references are
+ * followed. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;
@@ -90,8 +92,8 @@ int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char *
 	return 0;
 }
 
-/* Return the length of the common prefix of a and b. It ends between characters; if a blank is within its last
- * WORD_MOST bytes, it ends between words. */
+/* Return the length of the common prefix of texts `a` and `b`. The prefix ends between two characters. If one of its
+ * last WORD_MOST bytes is a blank, it ends between two words. */
 static size_t common_prefix(const char *a, size_t n_a, const char *b, size_t n_b)
 {
 	size_t n = 0, word;
@@ -142,7 +144,7 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 	return rc;
 }
 
-/* Store the whole text in the row of message id. */
+/* Store the whole text of message `id` in its own row. */
 static int make_whole(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e,

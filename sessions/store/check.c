@@ -16,7 +16,7 @@ struct checking {
 };
 
 /* End a check that returned rc. If rc < 0, the check failed with the error *seen. If the file is damaged, append the
- * error to the report and return 0, so that the other checks run. After any other error return -1. */
+ * error to the report and return 0, so that the other checks run. After any other error, return -1. */
 static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)
@@ -46,7 +46,8 @@ static int check_structure(struct checking *c, struct err *e)
 	return end_part(c, rc, &seen, e);
 }
 
-/* Write the schema as text, without FTS5's internal tables: their definitions depend on SQLite's version. */
+/* Write the schema as text, without the internal tables of FTS5, because their definitions depend on SQLite's
+ * version. */
 static int schema_text(struct db *d, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e,
@@ -113,7 +114,7 @@ static int check_rule(struct checking *c, const char *sql, const char *sentence,
 }
 
 /* Verify the checksum of each row that the query returns. Column 0 of the query is the row's id; ok() verifies the
- * columns from 1 on. what: kind of the row ("message"). sentence: report of a wrong checksum. */
+ * columns from 1 on. `what` is the kind of the row ("message"). `sentence` is the report about a wrong checksum. */
 static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
                       const char *sentence, struct err *e)
 {
@@ -156,8 +157,8 @@ static int check_texts(struct checking *c, struct err *e)
 	return end_part(c, rc, &seen, e);
 }
 
-/* Compare the search index of messages with the messages, and rebuild it if they differ. Skipped if the store is
- * read-only, because FTS5 compares by an INSERT statement. */
+/* Compare the search index of messages with the messages, and rebuild the index if it differs. If the store is
+ * read-only, do nothing, because FTS5 needs an INSERT statement for the comparison. */
 static int check_index(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;

@@ -18,7 +18,8 @@
 
 /* ---- errors ---- */
 
-/* Return the path for error messages: only its last 160 bytes, so that the reason of the error still fits. */
+/* Return the path for error messages. A long path is shown by its last 160 bytes only, so that the reason of the error
+ * still fits. */
 static const char *shown_path(const struct db *d)
 {
 	size_t n = d->path ? strlen(d->path) : 0;
@@ -86,8 +87,9 @@ int db_error(struct db *d, const char *doing, struct err *e)
 /* ---- opening ---- */
 
 /* Create the file with mode 0600. If it exists, check it and its -wal, -shm and -journal files: each must be a
- * regular file of this user with one link; rights of group and others are removed. With read_only, only the database
- * file is checked. Existing files are not opened: close() would drop the POSIX locks that SQLite has on them. */
+ * regular file of this user with one link. The rights of group and others are removed. If read_only is 1, only the
+ * database file is checked. Existing files are not opened: close() would drop the POSIX locks that SQLite has on
+ * them. */
 static int file_prepare(const struct db *d, int read_only, struct err *e)
 {
 	static const char *const beside[] = { "-wal", "-shm", "-journal" };
@@ -205,8 +207,8 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return configure(d, e);
 }
 
-/* 1 if no process can be writing the database: there is no -wal file, and no -journal file with content. full_disk: 1 =
- * ignore an empty -wal file; SQLite leaves one if it cannot open the database on a full disk. */
+/* 1 if no process can be writing the database: there is no -wal file, and no -journal file that has content. If
+ * full_disk is 1, ignore an empty -wal file: SQLite leaves one if it cannot open the database on a full disk. */
 static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = { 0 };
@@ -273,7 +275,7 @@ void db_close(struct db *d)
 		db_gate_leave(d->gate);
 	for (size_t i = 0; i < LEN(d->cached); i++)
 		sqlite3_finalize(d->cached[i].st);
-	/* Unlike sqlite3_close(), this closes the file even if a statement was not finalized. */
+	/* unlike sqlite3_close(), this function closes the file even if a statement was not finalized */
 	sqlite3_close_v2(d->h);
 	free(d->path);
 	*d = (struct db){ 0 };
@@ -385,8 +387,8 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	/* The verb is "read" for a SELECT. sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too, but these
-	 * have no columns. */
+	/* use the verb "read" for a SELECT; sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too, but these have
+	 * no columns */
 	return db_error(d, sqlite3_stmt_readonly(st) && sqlite3_column_count(st) ? "read" : "save in", e);
 }
 
@@ -450,7 +452,7 @@ const char *db_text(sqlite3_stmt *st, int column)
 
 const void *db_bytes(sqlite3_stmt *st, int column, int blob, size_t *n)
 {
-	/* Get the value before its length: SQLite may convert the value, which changes the length. */
+	/* get the value before its length, because SQLite may convert the value, which changes the length */
 	const void *p = blob ? sqlite3_column_blob(st, column) : (const void *)sqlite3_column_text(st, column);
 	int len = sqlite3_column_bytes(st, column);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns that the checksum of a row of table `document` covers. number[] contains the values of the columns
- * content, bytes, at, after. */
+/* The columns that the checksum of a row of table `document` covers. number[] has the values of the columns content,
+ * bytes, at and after, in this order. */
 struct row {
 	int64_t number[4], mtime;
 	const void *name, *file, *path;
@@ -20,7 +20,7 @@ static int64_t row_sum(const struct row *r)
 	struct str tail = { 0 };
 	int64_t sum;
 
-	/* Rows of older formats have no mtime, file and path. Their checksum does not cover these columns. */
+	/* rows of older formats have no mtime, file and path, and their checksums do not cover these columns */
 	str_add(&tail, r->name, r->n_name);
 	if (r->n_file || r->n_path || r->mtime) {
 		str_addf(&tail, "%c%lld %zu ", 0, (long long)r->mtime, r->n_file);
@@ -78,7 +78,8 @@ static int document_none(struct err *e, int64_t session, int64_t id)
 	return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)id, (long long)session);
 }
 
-/* Write a row of table document. id: the row to overwrite with a new version; 0 = insert a new row. Returns 0 or -1. */
+/* Write a row of table document. If `id` is not 0, overwrite row `id` with a new version; otherwise insert a new row.
+ * Returns 0 or -1. */
 static int put_row(struct store *s, int64_t session, int64_t id, const struct stored_document *d, int64_t content,
                    struct err *e)
 {
@@ -186,7 +187,7 @@ int documents_drop(struct store *s, int64_t session, struct err *e)
 	return sqlite3_changes(s->db.h) ? documents_drop_orphans(s, e) : 0;
 }
 
-/* Call fn with the document of a row.  Returns 0; 1 if fn ended the list; -1 on error. */
+/* Call fn with the document of a row. Returns 0; 1 if fn has ended the list; -1 on error. */
 static int give_document(struct store *s, sqlite3_stmt *st, document_fn *fn, void *ud, struct err *e)
 {
 	struct stored_document d = {

@@ -1,6 +1,6 @@
 /* sessions/store/export.c - writes the messages that a session shows as Markdown, text or JSON.
  *
- * Text is written as it is stored: the caller removes control characters before it reaches a terminal. */
+ * Text is written as it is stored: the caller must remove control characters before the text reaches a terminal. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -16,7 +16,7 @@ struct exporting {
 	struct str *out;
 	int n;
 	int64_t *shown;
-	size_t n_shown; /* number of message ids in `shown`, which lists the branch in order */
+	size_t n_shown; /* number of message ids in shown[], which has the messages of the branch in order */
 };
 
 static const char *const role_key[] = { "system", "user", "assistant" };
@@ -30,7 +30,7 @@ static void add_lines(struct str *out, const char *text, size_t n)
 	str_adds(out, "\n");
 }
 
-/* Append what x->more() returns for a message; in Markdown its lines become a list. */
+/* Append the text that x->more() returns for a message. In Markdown, the lines of this text become a list. */
 static void add_more(const struct exporting *x, const struct stored_message *m)
 {
 	struct str lines = { 0 };
@@ -119,7 +119,7 @@ static int is_text(const char *p, size_t n)
 	return cp >= 0;
 }
 
-/* Append a setting, unless its value is damaged or binary (the random state). */
+/* Append a setting. But leave it out if its value is damaged or binary (the state of the random generator). */
 static int one_setting(const char *key, const void *value, size_t n, int whole, void *ud)
 {
 	struct exporting *x = ud;
@@ -149,7 +149,8 @@ static void add_marks(const struct stored_document *d, struct str *out)
 	str_adds(out, "]");
 }
 
-/* Append the documents. "after": number of the shown messages before the document. "text": null if the text is lost. */
+/* Append the documents. Member "after" is the number of the shown messages before the document. Member "text" is null
+ * if the text is lost. */
 static int add_documents(struct exporting *x, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

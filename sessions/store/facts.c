@@ -74,15 +74,15 @@ int fact_list(struct store *s, fact_fn *fn, void *ud, struct err *e)
 
 /* ---- forgetting ---- */
 
-/* SQL for the questions whose stored context quotes a fact. The context of a question is what was sent to the model
- * before it. Parameter ?1 is the fact's id, ?2 is ROLE_USER. */
+/* SQL that finds the questions whose stored context quotes a fact. The context of a question is the text that was sent
+ * to the model before the question. Parameter ?1 is the id of the fact, ?2 is ROLE_USER. */
 #define QUOTING                                                                                                        \
 	" FROM message m JOIN fact f ON f.id=?1 WHERE m.role=?2 AND m.stats<>'' AND json_valid(m.stats)"               \
 	" AND instr(coalesce(json_extract(m.stats, '$.context'), ''), '\"' || replace(f.text, '\"', '''') || '\"')>0"
 
 int fact_sessions(struct store *s, int64_t id, library_session_fn *fn, void *ud, struct err *e)
 {
-	/* a fork may show a question of another session */
+	/* a fork may show questions of another session */
 	sqlite3_stmt *st =
 		db_query(&s->db, e,
 	                 "WITH quoting AS (SELECT m.session AS session" QUOTING ") SELECT session FROM quoting"
@@ -97,7 +97,7 @@ int fact_sessions(struct store *s, int64_t id, library_session_fn *fn, void *ud,
 	return rc;
 }
 
-/* Remove the context from the stats of each question that quotes the fact. */
+/* If a question quotes the fact, remove the context from the question's stats. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT m.id, json_remove(m.stats, '$.context')" QUOTING, "ii", id,
@@ -111,7 +111,7 @@ static int forget_quotes(struct store *s, int64_t id, struct err *e)
 	return rc;
 }
 
-/* A change of fact `id`: `text` is its new text; NULL = the fact is deleted. */
+/* A change of fact `id`. `text` is the new text of the fact; NULL = the fact is deleted. */
 struct changing {
 	int64_t id;
 	const char *text;

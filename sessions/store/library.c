@@ -1,4 +1,4 @@
-/* sessions/store/library.c - the distinct texts of all documents: list, find, load, delete (store.h).
+/* sessions/store/library.c - lists, finds, loads and deletes the distinct texts of all documents (store.h).
  *
  * A text is in the library while at least one session has a document with it. The newest of these documents gives the
  * text its name and source file. */
@@ -60,7 +60,7 @@ static int find_one(const struct library_text *t, void *ud)
 
 	if (t->id == f->number)
 		f->numbered = t->id;
-	/* The list begins with the newest text, so keep the first match. */
+	/* keep the first match, because the list begins with the newest text */
 	if (!strcmp(t->name, f->what)) {
 		if (!f->n_named++)
 			f->named = t->id;
@@ -96,7 +96,7 @@ int library_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	return err_set(e, ERR_USAGE, "no session has a document '%.80s'; 'weir docs ls' lists them", what);
 }
 
-/* Argument of copy_document(): copy document id to *out. */
+/* Argument of copy_document(), which copies document `id` to *out. */
 struct getting {
 	int64_t id;
 	struct doc *out;
@@ -173,7 +173,7 @@ void library_forget_recognised(struct store *s)
 }
 
 /* Remove quotes of text `id` from the stats (JSON) of messages.  A question's stats quote the passages that were sent
- * with it; an answer's stats quote the sentences that it rests on. */
+ * with it; an answer's stats quote the sentences on which the answer rests. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

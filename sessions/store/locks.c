@@ -24,9 +24,12 @@
 
 #define LOCK_FILE    "lock"
 #define WRITERS_FILE "writers"
-#define LOCK_MS      3000 /* longest wait for another process that checks or migrates the database */
+/* maximum time to wait, in milliseconds, for another process that checks or migrates the database */
+#define LOCK_MS      3000
 
-enum { RANGE = 16 }; /* bytes that file `writers` has for each session; its writer stores its pid there: "12345\n" */
+/* number of bytes that file `writers` has for each session; the process that writes the session stores its pid there:
+ * "12345\n" */
+enum { RANGE = 16 };
 
 static int lock_file(const struct store *s, const char *name, struct err *e)
 {
@@ -40,13 +43,13 @@ static int lock_file(const struct store *s, const char *name, struct err *e)
 		close(fd);
 		fd = err_set(e, ERR_FAIL, "refused to use '%s': it is not a plain file of yours", path);
 	} else if (fchmod(fd, 0600)) {
-		/* the error is ignored, because some file systems have no modes */
+		/* ignore the error, because some file systems have no modes */
 	}
 	free(path);
 	return fd;
 }
 
-/* Read the pid at offset `at`; 0 = none. */
+/* Read the pid at offset `at`. Returns 0 if there is none. */
 static long number_at(int fd, int64_t at)
 {
 	char text[RANGE + 1] = "";
@@ -68,8 +71,8 @@ void lock_look(struct store *s)
 
 /* ---- the store ---- */
 
-/* Copy the kernel's boot id to out[], without a NUL: it identifies this machine until the next reboot. Returns its
- * length, which is 36, or 0 if it cannot be read. */
+/* Copy the kernel's boot id, which identifies this machine until the next reboot, to out[], without a NUL. Returns the
+ * length of the id, which is 36, or 0 if it cannot be read. */
 static size_t machine_id(char out[40])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -80,8 +83,8 @@ static size_t machine_id(char out[40])
 	return n == 36 ? 36 : 0;
 }
 
-/* Write pid and boot id to the lock file. Write errors (full disk) are ignored. The pid is only for error messages. If
- * the boot id is missing, other processes cannot tell that this is their machine, and do not open the store. */
+/* Write pid and boot id to the lock file. Write errors (full disk) are ignored. The pid is only for error messages.
+ * Without the boot id, other processes cannot tell that this is their machine, and do not open the store. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];
@@ -101,7 +104,7 @@ static int same_machine(int fd)
 	return line && machine_id(id) && !strncmp(line + 1, id, 36);
 }
 
-/* 1 = locked; 0 = another process has the lock; -1 = error in errno. */
+/* Returns 1 if the file is locked; 0 if another process has the lock; -1 on error, with errno set. */
 static int try_flock(int fd, int how)
 {
 	return !flock(fd, how | LOCK_NB) ? 1 : errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
@@ -180,8 +183,8 @@ void lock_free(struct store *s)
 
 /* ---- a session ---- */
 
-/* Return the offset, in file `writers`, of the byte range that belongs to a session. The id is cut to 40 bits, so that
- * an id from a damaged database cannot give an invalid offset. */
+/* Return the offset, in file `writers`, of the byte range that belongs to a session. Only the low 40 bits of the id are
+ * used, so that an id from a damaged database cannot give an invalid offset. */
 static int64_t range_of(int64_t session)
 {
 	return (session & 0xffffffffff) * RANGE;
@@ -202,7 +205,7 @@ int session_hold(struct store *s, int64_t id, long *by, struct err *e)
 		               strerror(errno));
 	if (rc) {
 		n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-		/* A failure is ignored: the pid is only for error messages. */
+		/* ignore a failure, because the pid is only for error messages */
 		(void)!pwrite(s->writers, text, (size_t)n, range_of(id));
 		return 0;
 	}

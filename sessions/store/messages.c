@@ -70,8 +70,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* Compute the checksum of a row of table message. text: the row's text; if another row stores the first b->bytes bytes
- * of the message, the text after these bytes. */
+/* Compute the checksum of a row of table message. `text` is the text in this row. If another row stores the first
+ * b->bytes bytes of the message, it is the text after these bytes. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -137,8 +137,8 @@ static int writing_begin(struct writing *w, struct err *e)
 	return 0;
 }
 
-/* Compute the checksum of the row for message w->m. b: the first bytes of the message's text, if another row stores
- * them; b->bytes = 0 if no other row does. */
+/* Compute the checksum of the row for message w->m. If another row stores the first bytes of the message's text, *b
+ * tells which row and how many bytes; else b->bytes is 0. */
 static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 {
 	const struct stored_message *m = w->m;
@@ -243,7 +243,7 @@ int message_update(struct store *s, int64_t id, const struct stored_message *m, 
 	struct stored_message answer = *m;
 	struct writing w = { .m = &answer, .id = id };
 
-	answer.role = ROLE_ASSISTANT; /* the checksum covers the role, which callers may leave unset */
+	answer.role = ROLE_ASSISTANT; /* the checksum covers the role, which callers may not have set */
 	return writing_begin(&w, e) ? -1 : store_change(s, do_update, &w, e);
 }
 
@@ -302,14 +302,14 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
-/* Buffers for the message that was read last: its tokens, and its whole text if its row stores only a part of the
- * text. */
+/* Buffers for the message that was read last: for its tokens, and for its whole text if its row stores only a part of
+ * the text. */
 struct reading {
 	struct tokens token;
 	char *whole;
 };
 
-/* Fill *out from a row.  If the checksum is wrong, *out has the text but no tokens: the user can still read a damaged
+/* Set *out from a row. If the checksum is wrong, *out has the text but no tokens: the user can still read a damaged
  * text, but damaged tokens must not be fed to the model. */
 static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *out, struct reading *r, struct err *e)
 {
@@ -328,7 +328,7 @@ static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *
 		out->role = ROLE_USER;
 	token->n = 0;
 	if (n && n % sizeof *token->id == 0 && message_sum_ok(st, 3)) {
-		/* Copy the tokens: SQLite's bytes may be unaligned. */
+		/* copy the tokens, because SQLite's bytes may be unaligned */
 		if (n / sizeof *token->id > token->cap) {
 			free(token->id);
 			token->cap = 0;
@@ -429,7 +429,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
 	/* A fork inherits messages of another session: the path from the first message to message `base`. If a message
-	 * on this path is a child of `message`, set `inherited` to its id, so that it is listed, too. */
+	 * on this path is a child of `message`, set `inherited` to the id of this child, so that it is listed, too. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)
@@ -460,7 +460,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 }
 
 /* Count the messages of a session. For a fork, also count the messages of other sessions that it shows: from the first
- * message to its base, the message at which it was forked. */
+ * message to the base, which is the message at which the session was forked. */
 int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
 {
 	struct node n = { 0 };
@@ -486,7 +486,7 @@ int session_tree(struct store *s, int64_t session, struct session_tree *out, str
 		if (n.session == session)
 			continue;
 		inherited++;
-		/* If nothing in this session follows the fork's base, the base is the end of a branch. */
+		/* if no message of this session follows the base of the fork, the base is the end of a branch */
 		if (id == base && !follows)
 			leaves++;
 	}

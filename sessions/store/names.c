@@ -1,4 +1,5 @@
-/* sessions/store/names.c - checks session names, makes titles from questions, finds a session by name or title. */
+/* sessions/store/names.c - checks the names of sessions, makes titles from questions, and finds a session by name or
+ * title. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
@@ -56,8 +57,8 @@ int name_free(struct store *s, const char *name, int64_t but, struct err *e)
 	              : rc;
 }
 
-/* Make a title from the first line that is not empty.  Runs of blanks become one blank.  A title is cut after
- * TITLE_LETTERS characters, between words if possible. */
+/* Make a title from the first line that is not empty.  A sequence of blanks becomes one blank. A title is truncated
+ * after TITLE_LETTERS characters, between words if possible. */
 void title_make(struct str *out, const char *text, size_t n)
 {
 	size_t word_end = 0;
@@ -86,7 +87,7 @@ void title_make(struct str *out, const char *text, size_t n)
 			letters++;
 		}
 		if (letters >= TITLE_LETTERS) {
-			/* Cut between words, or inside a very long word. */
+			/* end the title between two words, unless one very long word takes most of it */
 			if (word_end > out->n / 3)
 				out->n = word_end;
 			str_adds(out, "\xe2\x80\xa6");
@@ -105,10 +106,10 @@ void title_make(struct str *out, const char *text, size_t n)
 struct finding {
 	const char *what;
 	size_t n;
-	int64_t number; /* `what` as a number; -1 = not a number */
+	int64_t number; /* the number that `what` is; -1 = it is not a number */
 	int64_t named, titled, numbered, begun;
 	int n_titled, n_begun;
-	struct str names; /* sessions that begin with `what`, for the error message */
+	struct str names; /* sessions whose names begin with `what`, for the error message */
 	struct nearest near;
 	char near_name[64]; /* copy of near.best, which is valid only until the next row */
 };

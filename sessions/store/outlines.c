@@ -63,8 +63,8 @@ int outline_put(struct store *s, int64_t content, const struct stored_document *
 	return rc;
 }
 
-/* Parse the line p[n] into *m. *text: offset in the line of the page label or heading. Returns 1, or 0 if the line
- * is not a mark. */
+/* Parse the line p[n] into *m. *text receives the offset in the line of the page label or heading. Returns 1, or 0 if
+ * the line is not a mark. */
 static int read_mark(const char *p, size_t n, struct mark *m, size_t *text)
 {
 	size_t i = 1;

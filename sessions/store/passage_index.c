@@ -10,8 +10,9 @@
 #define SENTENCE_TABLE                                                                                                 \
 	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize='porter ascii');"
 
-/* Table `passages` has one row for each text. id: row number of the text's first sentence in table `sentence`; n:
- * number of its sentences; rows: struct sentence [n]; hash: SHA-256 of the text; sum: XXH3 of the other columns. */
+/* Table `passages` has one row for each text. Its columns are: id: row number in table `sentence` of the text's first
+ * sentence; n: number of the text's sentences; rows: struct sentence [n]; hash: SHA-256 of the text; sum: XXH3 of the
+ * other columns. */
 const char passage_tables[] =
 	"CREATE TABLE passages(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, sum INTEGER NOT NULL, hash BLOB NOT NULL UNIQUE,"
 	" rows BLOB NOT NULL) STRICT;" SENTENCE_TABLE;
@@ -120,7 +121,7 @@ int passages_whole(struct db *d, struct err *e)
 
 /* ---- writing and deleting ---- */
 
-enum { WATCH_EVERY = 256 }; /* number of sentences between two calls of watch(), about a millisecond */
+enum { WATCH_EVERY = 256 }; /* number of sentences between two calls of watch(); they take about a millisecond */
 
 int passage_rows_write(const struct passage_index *x, struct db *d, const char *sql, const char *text,
                        const struct passage_rows *r, struct err *e)
@@ -147,8 +148,8 @@ int passage_rows_write(const struct passage_index *x, struct db *d, const char *
 }
 
 
-/* Delete one text from the index. st: a row of the query in passages_drop_orphans(). FTS5 needs the text to delete it
- * from a contentless table. Returns 0; -1 on error; -2 if the text is lost: then the caller must empty the index. */
+/* Delete one text from the index. `st` is a row of the query in passages_drop_orphans(). FTS5 needs the text to delete
+ * it from a contentless table. Returns 0; -1 on error; -2 if the text is lost: then the caller must empty the index. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {
 	size_t n_text, bytes;

@@ -1,4 +1,4 @@
-/* sessions/store/passage_rows.c - loads the sentences of texts from the index; indexes new texts (passages.h).
+/* sessions/store/passage_rows.c - loads the sentences of texts from the index, and indexes new texts (passages.h).
  *
  * A session may have thousands of documents, and each question searches all of them. So the sentences that one search
  * has loaded are kept in memory for the next search. Many new texts are indexed in one transaction. */
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 2 << 20 }; /* bytes of text that are indexed in one transaction; this takes about a second */
+/* maximum number of bytes of text that one transaction indexes; this takes about a second */
+enum { BATCH_BYTES = 2 << 20 };
 
 /* ---- rows that are kept ---- */
 
@@ -16,7 +17,7 @@ static int by_hash(const void *a, const void *b)
 	return memcmp(((const struct kept_rows *)a)->rows.hash, ((const struct kept_rows *)b)->rows.hash, 32);
 }
 
-/* Return the kept rows of a text; NULL = none. */
+/* Return the rows of a text that are kept in memory; NULL = there are none. */
 static struct kept_rows *kept_find(struct passage_index *x, const uint8_t hash[32])
 {
 	struct kept_rows key;
@@ -31,8 +32,8 @@ static void kept_put(struct passage_index *x, const struct passage_rows *rows)
 	x->kept[x->n_kept++] = (struct kept_rows){ .rows = *rows, .round = x->round };
 }
 
-/* Sort x->kept by hash, after kept_put() has appended rows. If `all` is 0, first free the rows that this search did not
- * use. */
+/* Sort x->kept by hash, after kept_put() has appended rows. If `all` is 0, free the rows that this search did not use,
+ * before sorting. */
 static void kept_sort(struct passage_index *x, int all)
 {
 	size_t n = 0;
@@ -66,8 +67,8 @@ void passage_rows_copy(sqlite3_stmt *st, struct passage_rows *out)
 	memcpy(out->at, rows, bytes);
 }
 
-/* Read the sentences of the text with the hash out->hash. 1 = *out has them; 0 = the text is not indexed; -1 = error,
- * and db_index_damaged() tells whether the index is damaged. */
+/* Read the sentences of the text with the hash out->hash. Returns 1 with the sentences in *out; 0 if the text is not
+ * indexed; -1 on error, and db_index_damaged() then tells whether the index is damaged. */
 static int rows_find(struct passage_index *x, struct passage_rows *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",
@@ -106,8 +107,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Check that the index still finds a text: FTS5 reports no error for lost rows. Search for the first word of the text's
- * middle sentence. 1 = found, 0 = lost, -1 = error. */
+/* Check that the index still finds a text, because FTS5 reports no error for lost rows. To do this, search for the
+ * first word of the text's middle sentence. Returns 1 if it is found, 0 if it is lost, -1 on error. */
 static int rows_there(struct passage_index *x, const struct indexed_text *t, const struct passage_rows *r,
                       struct err *e)
 {
@@ -123,7 +124,7 @@ static int rows_there(struct passage_index *x, const struct indexed_text *t, con
 	return p.found;
 }
 
-/* Load the sentences of a text. 1 = *out has them; 0 = the text is not indexed; -1 = error. */
+/* Load the sentences of a text. Returns 1 with the sentences in *out; 0 if the text is not indexed; -1 on error. */
 static int rows_load(struct passage_index *x, const struct indexed_text *t, struct passage_rows *out, struct err *e)
 {
 	struct kept_rows *kept;
@@ -158,7 +159,7 @@ static int on_cutting(void *ud)
 	return x->watch && x->watch(x->watch_from, x->watch_to, x->watch_ud);
 }
 
-/* Cut the text with the hash r->hash into sentences, add them to the index, and set *r. Returns 0 or -1. */
+/* Split the text with the hash r->hash into sentences, add them to the index, and set *r. Returns 0 or -1. */
 static int rows_add(struct passage_index *x, const struct indexed_text *t, struct passage_rows *r, struct err *e)
 {
 	int64_t next;
@@ -178,14 +179,15 @@ static int rows_add(struct passage_index *x, const struct indexed_text *t, struc
 	return passage_rows_write(x, x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", t->p, r, e);
 }
 
-/* New texts to be indexed: text[missing[0]] to text[missing[n - 1]]. at: how many of them are indexed already. */
+/* The new texts to be indexed are text[missing[0]] to text[missing[n - 1]]. `at` is the number of them that are indexed
+ * already. */
 struct adding {
 	const struct indexed_text *text;
 	struct passage_rows *rows;
 	size_t *missing, at, n;
 };
 
-/* Index the next texts in one transaction. Returns 0; -1 = no text is indexed. */
+/* Index the next texts in one transaction. Returns 0; or -1, and then none of these texts is indexed. */
 static int batch_add(struct passage_index *x, struct adding *a, struct err *e)
 {
 	size_t first = a->at, bytes = 0;
@@ -196,7 +198,8 @@ static int batch_add(struct passage_index *x, struct adding *a, struct err *e)
 	for (rc = 0; !rc && a->at < a->n && bytes < BATCH_BYTES; a->at++) {
 		size_t i = a->missing[a->at];
 
-		/* Look again inside the transaction: another process may have indexed the text meanwhile. */
+		/* look for the text again inside the transaction, because another process may have indexed it
+		 * meanwhile */
 		rc = rows_find(x, &a->rows[i], e);
 		rc = rc > 0 ? 0 : rc < 0 ? -1 : rows_add(x, &a->text[i], &a->rows[i], e);
 		bytes += a->text[i].n + 1;

@@ -11,13 +11,14 @@
 #include <string.h>
 
 enum {
-	/* two words are related if they share a prefix of at least this many characters ("religious", "religion") */
+	/* minimum length in characters of the common prefix of two related words ("religious", "religion") */
 	PREFIX_LEAST = 5,
-	/* the prefix that related words share is a word's stem, shortened by at most this many characters */
+	/* the common prefix of related words is the stem of a word without its last characters; it lacks at most
+	 * PREFIX_LESS of them */
 	PREFIX_LESS = 2,
 	/* two texts are searched by one query if at most GAP rows of other texts are between their rows */
 	GAP = 1000,
-	TRIES = 5, /* retries while another process changes the index */
+	TRIES = 5, /* maximum number of retries while another process changes the index */
 	/* if the searched texts have at most this many sentences in all, no word is skipped as too common */
 	COMMON_ABOVE = 400,
 };
@@ -26,18 +27,18 @@ enum {
 static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
-static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word, unless it is the first of the question */
-/* Weight of a related word: one that shares a prefix with a word of the question ("religious" for "religion"). */
+static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word, unless it is the first word of the question */
+/* Weight of a related word, which shares a prefix with a word of the question ("religious" for "religion"). */
 static const double RELATED_WEIGHT = 0.5;
-/* bm25's k1 (saturation) and b (length normalisation). */
+/* parameters of bm25: k1 (saturation) and b (length normalisation) */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
 static const double SENTENCE_WEIGHT = 0.75; /* weight of the best sentence in the passage's score */
 static const double HEADING_WEIGHT = 0.3;   /* weight of a word that is only in the heading of the passage */
 
 /* ---- the question ---- */
 
-/* Question and function words in English, German, French and Spanish, without accents, as words_fold() writes them.
- * They are rarer in documents than in questions, so idf would give them too much weight. */
+/* Question and function words in English, German, French and Spanish, without accents, in the form that words_fold()
+ * writes. They are rarer in documents than in questions, so idf would give them too much weight. */
 /* clang-format off */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
@@ -54,14 +55,15 @@ static const char *const asking[] = {
 };
 /* clang-format on */
 
-/* Chinese and Korean question words, as pairs of characters: words_fold() cuts texts in these scripts into pairs. */
+/* Chinese and Korean question words, as pairs of characters: words_fold() splits texts in these scripts into pairs. */
 static const char *const asking_pairs[] = {
 	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些",
 	"哪儿", "多少", "为什", "為什", "是什", "为何", "무엇", "어디", "언제", "누구", "어떻", "떻게",
 	"얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
-/* 1 if w is two Hiragana letters: nearly always a verb ending or a particle, so it counts as a question word. */
+/* 1 if w is two Hiragana letters. They are nearly always a verb ending or a particle, so they count as a question
+ * word. */
 static int is_hiragana_pair(const struct question_word *w)
 {
 	int32_t first, second;
@@ -92,21 +94,21 @@ static int is_asking(const struct question_word *w)
 }
 
 /* 1 if w looks like a number or a name. It begins with a digit, or with a capital although it is not the question's
- * first word. A question word such as "What" is no name. */
+ * first word. A question word such as "What" is not a name. */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
 }
 
-/* Return the factor by which a word's weight is multiplied. first: 1 = the word is the first word of the question,
+/* Return the factor by which a word's weight is multiplied. `first` is 1 if the word is the first word of the question,
  * whose capital letter means nothing. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
 }
 
-/* Write the FTS5 query for word w. related: 1 = search for words that share a prefix with w's stem; if the stem is too
- * short, *out is empty. */
+/* Write the FTS5 query for word w. If `related` is 1, the query is for words that share a prefix with w's stem; *out is
+ * then empty if the stem is too short. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
 	size_t n = w->n_stem, n_char = utf8_characters(w->stem, n);
@@ -127,18 +129,18 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage and its score so far. text: index of the passage's text; [from, to): range of its sentences, as indexes
- * into the sentences of all texts; words: number of its words; covered: sum of the weights of the question's words that
- * the passage contains. */
+/* A passage and its score so far. `text` is the index of the passage's text. [from, to) is the range of its sentences,
+ * as indexes into the sentences of all texts. `words` is the number of its words. `covered` is the sum of the weights
+ * of those words of the question that the passage contains. */
 struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* Numbers (from 1; 0 = none) of the last question word that was counted for the passage: `has` for its text,
-	 * `headed` for its heading. They keep a word from being counted twice */
+	/* Number (from 1; 0 = none) of the last question word that was counted for the passage: `has` for its text,
+	 * `headed` for its heading. They keep a word from being counted twice. */
 	uint32_t has, headed;
 };
-/* A range of rows of the index: first .. last. It contains the rows of the texts order[from .. to). */
+/* The rows `first` to `last` of the index. They contain the rows of the texts order[from .. to). */
 struct row_range {
 	int64_t first, last;
 	size_t from, to;
@@ -147,19 +149,21 @@ struct search {
 	struct passage_index *x;
 	const struct indexed_text *text;
 	size_t n_text;
-	struct passage_rows *rows; /* [n_text] sentences of each text */
-	uint32_t *order;           /* [n_text] indexes of the texts, in the order of their rows */
-	struct row_range *range;   /* [n_range] ranges of rows, ascending; each range is searched by one query */
+	struct passage_rows *rows; /* [n_text] the sentences of each text */
+	uint32_t *order;           /* [n_text] indexes of the texts, sorted by the rows of the texts */
+	/* [n_range] ranges of rows in ascending order; each range is searched by one query */
+	struct row_range *range;
 	size_t n_range;
-	size_t *base; /* [n_text + 1] number of sentences before each text */
+	size_t *base; /* [n_text + 1] for each text, the number of sentences in the texts before it */
 	struct scored_passage *passage;
 	size_t n_passage, cap;
-	uint32_t *passage_of; /* [n_sentence] index in passage[] of the sentence's passage */
-	/* [n_passage] index of the passage that contains the heading above this passage; the passage's own index if
+	uint32_t *passage_of; /* [n_sentence] for each sentence, the index in passage[] of its passage */
+	/* [n_passage] for each passage, the index of the passage that contains the heading above it; its own index if
 	 * there is no heading */
 	uint32_t *under;
-	double *score; /* [n_sentence] bm25 of the sentence */
-	uint32_t *has; /* [n_sentence] number (from 1) of the last question word that was found in the sentence */
+	double *score; /* [n_sentence] bm25 of each sentence */
+	/* [n_sentence] for each sentence, the number (from 1) of the last question word that was found in it */
+	uint32_t *has;
 	size_t n_sentence;
 	int unknown; /* 1: a name or number of the question is in no sentence */
 	double mean_sentence, mean_passage;
@@ -178,7 +182,8 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* Entry of a list that is sorted by the texts' rows. id: a text's first row; text: index of the text. */
+/* Entry of a list that is sorted by the rows of the texts. `id` is the number of a text's first row, and `text` the
+ * index of the text. */
 struct text_order {
 	int64_t id;
 	uint32_t text;
@@ -271,23 +276,24 @@ static double idf(size_t n, size_t have)
 	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
 }
 
-/* Return bm25's factor for a word that occurs `count` times in a passage or sentence. b: bm25's length normalisation;
- * words: length of the passage or sentence; mean: the mean length. */
+/* Return bm25's factor for a word that occurs `count` times in a passage or sentence. The parameter b is bm25's length
+ * normalisation, `words` is the length of the passage or sentence, and `mean` the mean length. */
 static double saturate(double count, double b, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Sentences that were found. at[n]: their indexes among the sentences of all texts. sorted: 1 = the indexes ascend. */
+/* Sentences that were found. at[n] has their indexes among the sentences of all texts. `sorted` is 1 if the indexes
+ * ascend. */
 struct found_rows {
 	uint32_t *at;
 	size_t n, most;
 	int sorted;
 };
 
-/* Append the sentence in row `row` of the index to *found. Equal texts share their rows, so it is appended once for
- * each text that has this row. *k: index in s->order of the first text that may have the row. Rows must ascend from
- * call to call. */
+/* Append the sentence in row `row` of the index to *found. Equal texts share their rows, so the sentence is appended
+ * once for each text that has this row. *k is the index in s->order of the first text that may have the row. `row` must
+ * ascend from call to call. */
 static void note_row(const struct search *s, const struct row_range *range, int64_t row, size_t *k,
                      struct found_rows *found)
 {
@@ -317,8 +323,8 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Find at most `most` sentences that match the query. found[]: their indexes into the sentences of all texts,
- * ascending. Returns the number of sentences found, or -1. */
+/* Find at most `most` sentences that match the query. found[] receives their indexes among the sentences of all texts,
+ * in ascending order. Returns the number of sentences found, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	struct found_rows f = { .at = found, .most = most, .sorted = 1 };
@@ -370,8 +376,8 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* Add the score of words related to w. found[n]: sentences with such words. Sentences and passages that contain w
- * itself get nothing. Each passage gets the weight once. */
+/* Add the score of words related to w. found[n] has the sentences with such words. Sentences and passages that contain
+ * w itself get no score. A passage gets the weight only once. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -400,8 +406,8 @@ static void add_heading(struct search *s, struct word w)
 	}
 }
 
-/* Score word i of the question, and its related words. Returns its weight; 0 if it is skipped, because more than `most`
- * sentences contain it; -1 on error. found: buffer for most + 1 sentences. */
+/* Score word i of the question, and its related words. Returns the weight of the word; 0 if the word is skipped,
+ * because more than `most` sentences contain it; -1 on error. found[] is a buffer for most + 1 sentences. */
 static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found,
                          struct err *e)
 {
@@ -459,7 +465,7 @@ static size_t best_sentence(const struct search *s, const struct scored_passage 
 	return best;
 }
 
-/* Convert passage p to the public struct. whole: sum of the weights of all words of the question. */
+/* Convert passage p to the public struct. `whole` is the sum of the weights of all words of the question. */
 static struct found_passage passage_found(const struct search *s, const struct scored_passage *p, double whole)
 {
 	size_t best = best_sentence(s, p);

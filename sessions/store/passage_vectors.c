@@ -10,8 +10,8 @@
  * deleted */
 #define CACHED_MOST "67108864"
 
-/* Passage vectors of a text. hash: SHA-256 of the text; encoder: id of the text encoder; data: the vectors; sum:
- * XXH3 of the other columns. */
+/* The passage vectors of texts. Columns: hash: SHA-256 of the text; encoder: id of the text encoder; data: the vectors;
+ * sum: XXH3 of the other columns. */
 const char vector_tables[] = "CREATE TABLE vectors(hash BLOB NOT NULL, encoder INTEGER NOT NULL, sum INTEGER NOT NULL,"
 			     " data BLOB NOT NULL, PRIMARY KEY(hash, encoder)) STRICT;";
 

@@ -2,7 +2,7 @@
  *
  * Texts and questions are normalised alike, in two steps. First, utf8proc replaces characters by others of the same
  * meaning (NFKC), folds the case of letters beyond ASCII, and drops accents, vowel points and invisible characters.
- * Then SQLite's tokenizer cuts the text into words, folds the case of ASCII letters, and finds the words' stems. It
+ * Then SQLite's tokenizer splits the text into words, folds the case of ASCII letters, and finds the words' stems. It
  * takes every character beyond ASCII for a letter. ASCII capitals are kept until the second step, because a capital in
  * a question suggests a name. */
 #include "sessions/store/passages.h"
@@ -13,7 +13,7 @@
 #include <utf8proc.h>
 
 /* For each radical of U+2E80 to U+2EF3, the ideograph that looks like it (Unicode's property
- * Equivalent_Unified_Ideograph). 0: the radical lacks this property, or NFKC replaces the radical. */
+ * Equivalent_Unified_Ideograph). 0 means that the radical lacks this property, or that NFKC replaces it. */
 #define RADICALS 0x2e80
 static const int32_t radical[] = {
 	0,      0x5382,  0x4e5b, 0x4e5a,  0x4e59,  0x4ebb, 0x5182,  0x20628, 0x5200, 0x5202,  0x535c, 0x353e, 0x5c0f,
@@ -87,7 +87,8 @@ static void end_pair(struct folding *f)
 	f->n_before = 0;
 }
 
-/* Add a character of a script without blanks. If such a character precedes it, write the two as a word. */
+/* Add a character of a script without blanks. If another such character directly precedes it, write the two as a
+ * word. */
 static void add_to_pair(struct folding *f, const char *s, size_t n)
 {
 	if (f->n_before) {
@@ -120,7 +121,7 @@ static void add_character(struct folding *f, int32_t cp)
 
 /* ---- normalising ---- */
 
-/* Write a run of characters beyond ASCII. */
+/* Write a sequence of characters beyond ASCII. */
 static void fold_run(struct folding *f, const char *p, size_t n)
 {
 	const utf8proc_option_t how = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE;
@@ -149,7 +150,7 @@ static void fold_run(struct folding *f, const char *p, size_t n)
 	cp = xmalloc((size_t)(most > 0 ? most : 0) * sizeof *cp + 1);
 	count = utf8proc_decompose((const utf8proc_uint8_t *)run.p, (utf8proc_ssize_t)run.n, cp, most, how);
 	for (utf8proc_ssize_t i = 0; i < count; i++)
-		/* keep the breve of Russian's short i, which is a letter of its own */
+		/* keep the breve of the Russian short i, which is a letter of its own */
 		if (!is_optional_mark(cp[i]) || (cp[i] == 0x306 && kept && cp[kept - 1] == 0x438))
 			cp[kept++] = cp[i];
 	kept = (int32_t)utf8proc_normalize_utf32(cp, kept, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
@@ -182,7 +183,7 @@ void words_fold(const char *text, size_t n, struct str *out)
 		}
 		if (i > from)
 			fold_run(&f, text + from, i - from);
-		if (cp < 0) { /* malformed UTF-8 separates words */
+		if (cp < 0) { /* malformed UTF-8 ends a word */
 			end_pair(&f);
 			str_adds(out, " ");
 			i++;
@@ -196,7 +197,7 @@ struct tokenizer {
 	fts5_tokenizer fts;
 	Fts5Tokenizer *of;
 	word_fn *fn;
-	void *ud; /* argument of fn in the current tokenizer_run() */
+	void *ud; /* argument for fn() in the current tokenizer_run() */
 };
 
 int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)

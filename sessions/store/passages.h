@@ -5,7 +5,7 @@
  *     passage_search.c: finds passages; sentence_search.c: finds sentences in all texts of an index;
  *     passage_vectors.c: stores the vectors of passages.
  *
- * Texts are cut into sentences by engine/base/sentences.c. The index is a contentless FTS5 table with one row for
+ * Texts are split into sentences by engine/base/sentences.c. The index is a contentless FTS5 table with one row for
  * each sentence. The sentences of one text have consecutive row numbers, so a search in some texts is a search in
  * ranges of row numbers. Table `passages` stores where each sentence is in its text. */
 #ifndef WEIR_SESSIONS_PASSAGES_H
@@ -23,13 +23,13 @@ void words_fold(const char *text, size_t n, struct str *out);
 struct tokenizer;
 int tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
-/* Call fn for each word of a text that words_fold() has prepared. fn gets the word's stem[n] and the word's byte range
- * [from, to) in the text. If fn returns nonzero, stop. Returns 0, or -1 = no memory. */
+/* Call fn for each word of a text that words_fold() has prepared. The arguments of fn are the word's stem[n] and the
+ * word's byte range [from, to) in the text. If fn returns nonzero, stop. Returns 0, or -1 if memory is short. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* Words of a question: the first QUESTION_WORDS distinct words. `text` is the word as words_fold() writes it, without
- * double quotes. `stem` is the word as it is indexed. */
+/* Words of a question: the first QUESTION_WORDS distinct words. `text` is the word in the form that words_fold()
+ * writes, without double quotes. `stem` is the word in the form that is indexed. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -42,7 +42,7 @@ struct question_words {
 	struct question_word at[QUESTION_WORDS];
 	size_t n;
 };
-/* Cut a question into words. Returns 0, or -1 = no memory; the caller frees *out in both cases. */
+/* Split a question into words. Returns 0, or -1 if memory is short; the caller frees *out in both cases. */
 int question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
 void question_words_free(struct question_words *);
 
@@ -55,7 +55,7 @@ struct passage_rows {
 	struct sentence *at;
 	uint8_t hash[32];
 };
-/* Sentences of a text, kept in memory. round: number of the search that used them last. */
+/* Sentences of a text that are kept in memory. `round` is the number of the last search that used them. */
 struct kept_rows {
 	struct passage_rows rows;
 	unsigned round;
@@ -64,11 +64,11 @@ struct kept_rows {
 struct passage_index {
 	struct db *db; /* the store's database, or &memory if there is no writable store */
 	struct db memory;
-	struct db *vectors; /* database with the table of vectors: db, or &cache */
+	struct db *vectors; /* the database with the table of vectors: `db`, or &cache */
 	struct db cache;
 	struct tokenizer *words;
 	indexing_fn *watch;
-	void *watch_ud; /* argument of watch(); watch may be NULL */
+	void *watch_ud; /* argument for watch(), which may be NULL */
 	/* watch_from is the number of bytes that were indexed before the current text. watch_to is the number of bytes
 	 * of all new texts of this search. */
 	size_t watch_from, watch_to;
@@ -79,8 +79,8 @@ struct passage_index {
 	unsigned round;
 };
 
-extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
-/* Free the sentences that are kept for the next search. Call it if the index may have lost them. */
+extern const char passage_tables[]; /* SQL that creates the tables; used as a migration */
+/* Free the sentences that are kept for the next search. Call this if the index may have lost them. */
 void passage_rows_forget(struct passage_index *);
 /* Run the statement `sql` for each sentence of `rows`. Its first parameter is the row number; its second parameter is
  * the sentence, prepared by words_fold(). index->watch() is called about every millisecond and may cancel. If `index`
@@ -101,20 +101,20 @@ int passages_replace(struct db *, struct err *);
 /* Delete the index rows of texts that no document has. Call before deleting these texts, in the same transaction.
  * Returns 0 or -1. */
 int passages_drop_orphans(struct db *, struct err *);
-/* Check the index. 1 = good; 0 = a checksum is wrong; -1 = error, or FTS5 reports damage. */
+/* Check the index. Returns 1 if it is good; 0 if a checksum is wrong; -1 on error, or if FTS5 reports damage. */
 int passages_whole(struct db *, struct err *);
 
 /* ---- passage_rows.c ---- */
 
 /* Load the sentences of n texts into rows[n]. New texts are indexed first, in transactions of about a second. If the
- * user stops this, finished transactions stay. rows[].at belongs to the index and is valid until the next call. Returns
- * 0 or -1. */
+ * user stops the indexing, finished transactions stay. rows[].at belongs to the index and is valid until the next call.
+ * Returns 0 or -1. */
 int passage_rows_all(struct passage_index *, const struct indexed_text *, size_t n, struct passage_rows *rows,
                      struct err *);
 
 /* ---- passage_vectors.c ---- */
 
-extern const char vector_tables[]; /* SQL that creates the table, used as a migration */
+extern const char vector_tables[]; /* SQL that creates the table; used as a migration */
 /* Delete the passage vectors of texts that no document has any more. Returns 0 or -1. */
 int vectors_drop_orphans(struct db *, struct err *);
 

@@ -11,7 +11,7 @@
 #define WORDS_BYTES 1000
 #define WORDS_MOST  40
 #define LIMIT_MOST  1000
-#define LEVELS_MOST 30 /* limit for the levels of FTS5's merge tree */
+#define LEVELS_MOST 30 /* maximum number of levels of FTS5's merge tree; if there are more, the index is filled anew */
 
 /* ---- any FTS5 table ---- */
 
@@ -21,7 +21,7 @@ int fts_replace(struct db *d, const char *table, const char *create, struct err 
 	struct str sql = { 0 };
 	int rc;
 
-	/* SQLite cannot drop a virtual table that is too damaged to open. So its schema entry is deleted with SQL. */
+	/* SQLite cannot drop a virtual table that is too damaged to open: so delete its schema entry with SQL */
 	str_addf(&sql, "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='%s' AND type='table';", table);
 	str_adds(&sql, "PRAGMA writable_schema=RESET;");
 	for (size_t i = 0; i < LEN(parts); i++)
@@ -105,7 +105,7 @@ static int build_query(const char *words, struct str *out, struct err *e)
 			if (++count > WORDS_MOST)
 				return err_set(e, ERR_USAGE, "a search has at most %d words", WORDS_MOST);
 			str_adds(out, "\"");
-			/* a word contains no quotation mark, because a mark ends the word */
+			/* a word contains no quotation mark, because a quotation mark ends the word */
 			str_add(out, words + start, i - start);
 			str_adds(out, "\" ");
 		}

@@ -2,7 +2,7 @@
  * (store.h).
  *
  * One query for each word finds the sentences with that word. A word in more than SENTENCES_MOST sentences is skipped.
- * This bounds the cost of a search, however large the index is. */
+ * This bounds the cost of a search for an index of any size. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ struct row_list {
 	size_t n, cap;
 };
 
-/* Append the index rows of the sentences that contain word w to *f. bit: the word's bit in row.has. 1 = appended, 0 = w
- * is too common, -1 = error. */
+/* Append the index rows of the sentences that contain word w to *f. `bit` is the word's bit in row.has. Returns 1 if
+ * they were appended, 0 if w is too common, -1 on error. */
 static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f,
                           struct err *e)
 {
@@ -87,8 +87,8 @@ static void rows_merge(struct row_list *f)
 /* ---- texts of the sentences ---- */
 
 /* Load the sentences of the text to which index row `row` belongs. *out is all zero before the first call. Each call
- * frees the sentences of the call before; the caller frees out->at at the end. 1 = loaded; but *out is empty if the
- * text's row is damaged. 0 = no text; -1 = error. */
+ * frees the sentences of the call before; the caller frees out->at at the end. Returns 1 if they were loaded; *out is
+ * empty if the row of the text is damaged. Returns 0 if the row belongs to no text, -1 on error. */
 static int text_of(struct passage_index *x, int64_t row, struct passage_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =

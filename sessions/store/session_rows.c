@@ -1,4 +1,5 @@
-/* sessions/store/session_rows.c - reads table `session`: one session, all sessions, the session used last. */
+/* sessions/store/session_rows.c - reads table `session`: one session, all sessions, or the session that was used
+ * last. */
 #include "sessions/store/store_private.h"
 
 #include <string.h>

@@ -1,18 +1,19 @@
 /* sessions/store/sessions.c - creates, renames, forks and deletes sessions.
  *
- * A message belongs to the session in which it was written. A fork continues another session after one of its messages,
- * the fork's base. The fork shows the messages up to its base, but does not copy them. If the other session is deleted,
- * these messages then belong to the fork. */
+ * A message belongs to the session in which it was written. A fork continues another session after one of that
+ * session's messages, which is called the base of the fork. The fork shows the messages up to the base, but does not
+ * copy them. If the other session is deleted, these messages then belong to the fork. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Largest chat.db, in pages of 4 KiB, that is rewritten after a deletion: 128 MiB, which takes about a second. */
+/* Maximum number of 4 KiB pages of a chat.db that is rewritten after a deletion: 128 MiB, which takes about a
+ * second. */
 #define REWRITTEN_PAGES 32768
 /* maximum number of pages that a larger chat.db returns to the file system after a deletion: 16 MiB */
 #define VACUUM_PAGES    4096
-#define READERS_MS      200 /* milliseconds that a checkpoint waits for readers */
+#define READERS_MS      200 /* number of milliseconds that a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
 
@@ -34,7 +35,7 @@ static int do_new(struct store *s, void *arg, struct err *e)
 	           now, m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	/* hold the session before the commit makes it visible to other processes */
+	/* hold the session before the commit makes the session visible to other processes */
 	return session_hold(s, m->id, &by, e);
 }
 
@@ -138,8 +139,8 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	    db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii",
 	           from, m->id))
 		return -1;
-	/* Copy the documents that the fork inherits: those added after a message on the path to message m->at, and
-	 * those added before the first message. */
+	/* copy the documents that the fork inherits: those that were added before the first message, or after a message
+	 * on the path to message m->at */
 	return db_run(
 		&s->db, e,
 		"INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
@@ -233,7 +234,7 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 }
 
 /* Free unused pages. secure_delete overwrites deleted rows. But when SQLite moves rows to another page, it leaves
- * copies between the rows of the old page. Only a rewritten file is without such copies. */
+ * copies between the rows of the old page. Only a rewritten file has no such copies. */
 static void erase_pages(struct store *s)
 {
 	char vacuum[60];
@@ -241,7 +242,8 @@ static void erase_pages(struct store *s)
 	int attached;
 
 	if (db_number(&s->db, "PRAGMA page_count", &pages, &(struct err){ 0 }) == 0 && pages <= REWRITTEN_PAGES) {
-		attached = sqlite3_limit(s->db.h, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
+		/* allow one attached database, because VACUUM attaches the new file */
+		attached = sqlite3_limit(s->db.h, SQLITE_LIMIT_ATTACHED, 1);
 		sqlite3_exec(s->db.h, "VACUUM", NULL, NULL, NULL);
 		sqlite3_limit(s->db.h, SQLITE_LIMIT_ATTACHED, attached);
 		return;
@@ -250,7 +252,7 @@ static void erase_pages(struct store *s)
 	sqlite3_exec(s->db.h, vacuum, NULL, NULL, NULL);
 }
 
-/* Ignore errors: the log is emptied again when the database is closed. */
+/* Ignore errors, because the log is emptied again when the database is closed. */
 void store_erase_traces(struct store *s)
 {
 	library_forget_recognised(s);

@@ -1,4 +1,4 @@
-/* sessions/store/settings.c - values that a session stores by key, each with its checksum. */
+/* sessions/store/settings.c - the settings of a session: values that are stored by key, each with a checksum. */
 #include "sessions/store/store_private.h"
 
 #include <string.h>

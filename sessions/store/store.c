@@ -1,4 +1,4 @@
-/* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
+/* sessions/store/store.c - opens the store: checks the directory, then checks and migrates chat.db.
  *
  * Everything is checked before the first write: directory and file belong to this user, and the file is intact and not
  * newer than this program. SQLite itself must not write before that, so its checkpoint on close is off until then. The
@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPEN_MS     5000        /* milliseconds to wait for a process that is opening the store */
-#define CHECK_WHOLE (128 << 20) /* if chat.db has more bytes, only a part of it is checked, to bound the time */
+#define OPEN_MS     5000 /* number of milliseconds to wait for another process that is opening the store */
+/* if chat.db has more bytes than this, only a part of it is checked, to bound the time */
+#define CHECK_WHOLE (128 << 20)
 
 /* ---- the format ---- */
 
@@ -27,11 +28,12 @@ static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
 	"INSERT INTO meta VALUES('id', randomblob(16));"
 	"CREATE TABLE session(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-	" head INTEGER NOT NULL DEFAULT 0," /* last message of the branch that is shown; 0 = none */
-	" base INTEGER NOT NULL DEFAULT 0," /* if the session is a fork, the last message that it inherits */
+	" head INTEGER NOT NULL DEFAULT 0," /* id of the last message of the branch that is shown; 0 = none */
+	" base INTEGER NOT NULL DEFAULT 0," /* if the session is a fork: id of the last message that it inherits */
 	" parent INTEGER NOT NULL DEFAULT 0,"
 	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
-	/* increases with every use, to sort sessions; a time would be too coarse, and clocks may be set back */
+	/* number that is increased with every use, for sorting sessions; a time would be too coarse, and clocks may be
+	 * set back */
 	" turn INTEGER NOT NULL,"
 	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
 	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
@@ -39,8 +41,8 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	/* The session that wrote the message. If that session is deleted, a fork that shows the message becomes its
-	 * owner. */
+	/* Id of the session in which the message was written. If this session is deleted, a fork that shows the message
+	 * becomes its owner. */
 	" session INTEGER NOT NULL,"
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 checksum of role, complete, text, token, stats, beginning */
@@ -62,7 +64,7 @@ static const char sql_find[] = "CREATE VIRTUAL TABLE find USING fts5(text, conte
  * texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
-	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text in bytes */
+	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* `bytes` is the size of the text */
 	" sum INTEGER NOT NULL,"                          /* XXH3 checksum of type, bytes, marks */
 	" marks BLOB NOT NULL) STRICT;"                   /* pages and headings, one in each line (outlines.c) */
 	"ALTER TABLE document ADD COLUMN mtime INTEGER NOT NULL DEFAULT 0;"
@@ -71,13 +73,14 @@ static const char sql_outlines[] =
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
 /* Two columns for a question that begins with the same bytes as an earlier message (beginnings.c): id of that
- * message, and number of shared bytes. Column text then contains only the bytes after these. */
+ * message, and number of shared bytes. Column `text` then contains only the bytes after the shared ones. */
 static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
 				     "ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
 				     "CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
 
 static const char sql_facts[] = "CREATE TABLE fact(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-				" session INTEGER NOT NULL," /* the session in which the user told the fact; 0 = none */
+				/* id of the session in which the user told the fact; 0 = none */
+				" session INTEGER NOT NULL,"
 				" at INTEGER NOT NULL,"
 				" sum INTEGER NOT NULL," /* XXH3 checksum of session, at, text */
 				" text TEXT NOT NULL) STRICT;";
@@ -115,7 +118,8 @@ int store_migrate(struct db *d, int from, int to, struct err *e)
 
 /* ---- directory ---- */
 
-/* Sync the directory, so that a new file name in it is durable. Ignore errors: nothing else could be done. */
+/* Sync the directory, so that a new file name in it is durable. Ignore errors, because nothing can be done about
+ * them. */
 static void sync_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -168,8 +172,8 @@ static char *dir_name(const char *given, struct err *e)
 	return path.p;
 }
 
-/* Create the directory, or check the existing one. 1 = usable; 0 = it is missing, and the store is read only; -1 =
- * error. */
+/* Create the directory, or check the existing one. Returns 1 if it can be used; 0 if it is missing and the store is
+ * read only; -1 on error. */
 static int dir_prepare(struct store *s, struct err *e)
 {
 	struct stat st;
@@ -180,7 +184,7 @@ static int dir_prepare(struct store *s, struct err *e)
 		if (errno == ENOENT) {
 			if (make_parents(s->dir, e))
 				return -1;
-			/* The umask may have removed permissions of the owner: set the mode again. */
+			/* set the mode again, because the umask may have removed permissions of the owner */
 			if (mkdir(s->dir, 0700) ? errno != EEXIST : chmod(s->dir, 0700))
 				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir,
 				               strerror(errno));
@@ -201,7 +205,7 @@ static int dir_prepare(struct store *s, struct err *e)
 	if (st.st_mode & 022)
 		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it",
 		               s->dir);
-	/* Remove the rights of group and others. */
+	/* remove the rights of group and others */
 	if (!s->read_only && (st.st_mode & 077) && chmod(s->dir, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
 	return 1;
@@ -209,7 +213,7 @@ static int dir_prepare(struct store *s, struct err *e)
 
 /* ---- opening ---- */
 
-/* Read the format of the open file; 0 = empty file. */
+/* Read the format of the open file. *out is 0 if the file is empty. */
 static int format_of(struct store *s, int *out, struct err *e)
 {
 	int64_t app, version, tables;
@@ -287,7 +291,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 		sqlite3_backup_finish(b);
 	}
 	rc = sqlite3_errcode(copy.h) ? db_error(&copy, "copy the older sessions to", e) : 0;
-	/* The copy inherits WAL mode. Leave this mode, so that the copy is a single file. */
+	/* the copy inherits WAL mode: leave this mode, so that the copy is a single file */
 	if (!rc)
 		rc = db_exec(&copy, "PRAGMA journal_mode=DELETE", e);
 	db_close(&copy);
@@ -307,7 +311,7 @@ out:
 	return rc;
 }
 
-/* Call after a deletion: old copies of chat.db still contain the deleted text. */
+/* Delete old copies of chat.db. Called after a deletion, because they still contain the deleted text. */
 void store_drop_copies(struct store *s)
 {
 	char *log = store_path(s, LOG_COPY);
@@ -371,8 +375,8 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	return db_exec(&s->db, "PRAGMA query_only=ON", e);
 }
 
-/* Open chat.db for writing. 0 = opened; 1 = it must be created or migrated, but another process has it open; -1 =
- * error. */
+/* Open chat.db for writing. Returns 0 if it was opened; 1 if it must be created or migrated, but another process has
+ * opened it; -1 on error. */
 static int open_to_write(struct store *s, struct err *e)
 {
 	char *path = store_path(s, CHAT_FILE);
@@ -390,7 +394,7 @@ static int open_to_write(struct store *s, struct err *e)
 		return 1;
 	if (version && version < store_version && copy_beside(s, version, e))
 		return -1;
-	/* auto_vacuum can only be set in an empty file: before the first table and before WAL mode. */
+	/* auto_vacuum can only be set in an empty file, before the first table and before WAL mode */
 	if (!version && db_exec(&s->db, "PRAGMA auto_vacuum=INCREMENTAL", e))
 		return -1;
 	if (!(st = db_query(&s->db, e, "PRAGMA journal_mode=WAL", "")))
@@ -403,18 +407,18 @@ static int open_to_write(struct store *s, struct err *e)
 		                       s->dir)
 		             : 0;
 	db_put(&s->db, st);
-	/* Limit the log file to 4 MiB after a checkpoint: a large document may have made it longer. */
+	/* limit the log file to 4 MiB after a checkpoint, because a large document may have made it longer */
 	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=4194304", e))
 		return -1;
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* Temporary table of session_delete(): messages visited so far (inherit_path). */
+	/* temporary table for session_delete(): the messages that inherit_path() has visited so far */
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 
-/* Lock the store and open it for writing. If it must be migrated while another process has it open, retry for
- * OPEN_MS. */
+/* Lock the store and open it for writing. If it must be migrated while another process has it open, retry for OPEN_MS
+ * milliseconds. */
 static int open_locked(struct store *s, struct str *notice, struct err *e)
 {
 	double end = now_seconds() + OPEN_MS / 1000.0;
@@ -470,7 +474,8 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	lock_free(s); /* only now, after db_close(): another process may open the file as soon as the lock is free */
+	/* free the lock only after db_close(), because another process may open the file as soon as the lock is free */
+	lock_free(s);
 	for (size_t i = 0; i < LEN(s->row); i++)
 		str_free(&s->row[i]);
 	free(s->dir);

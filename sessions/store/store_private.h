@@ -1,5 +1,5 @@
 /* sessions/store/store_private.h - struct store and the functions that the files of sessions/store share.
- * sessions/snap uses them, too.
+ * The files of sessions/snap use them, too.
  *
  *     db.c: opens SQLite databases: statements, transactions, error sentences;
  *     store.c: opens and migrates the store; locks.c: locks of the store and of each session;
@@ -26,20 +26,21 @@
 #define LOG_COPY          CHAT_FILE "-wal.damaged"
 
 struct store {
-	struct db db;     /* connection to chat.db */
+	struct db db;     /* the connection to chat.db */
 	char *dir;        /* path of the store's directory, without a slash at the end */
 	char *vfs;        /* name of SQLite's VFS; NULL = the default */
-	char *recognised; /* folder of recognised pages, as in struct store_options */
+	char *recognised; /* folder of recognised pages, see struct store_options */
 	int read_only;
 	int lock;  /* descriptor of file `lock` (locks.c); -1 = the store is read only */
 	int alone; /* 1: no other process had the store open when this process opened it */
-	/* time of opening in milliseconds since 1970, if no other process had the store open then; else 0 */
+	/* time at which this process opened the store, in milliseconds since 1970, if no other process had the store
+	 * open then; else 0 */
 	int64_t alone_at;
-	/* descriptor of file `writers` (locks.c), whose bytes are locked: a range for each session, one byte for each
-	 * database */
+	/* descriptor of file `writers` (locks.c), whose bytes are locked: a range of bytes for each session, and one
+	 * byte for each database */
 	int writers;
-	struct gate gate[2]; /* gate[0]: for chat.db; gate[1]: for kv.db */
-	/* random id of this chat.db.  kv.db (snapshots) stores a copy; if the two differ, kv.db is not used. */
+	struct gate gate[2]; /* gate[0] is for chat.db, gate[1] for kv.db */
+	/* random id of this chat.db.  kv.db (snapshots) has a copy of this id; if the two differ, kv.db is not used. */
 	uint8_t id[16];
 	struct str row[4]; /* strings of the last session_get() */
 };
@@ -70,18 +71,18 @@ static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* Call after a deletion. SQLite's write-ahead log and old copies of the database still contain the deleted bytes: empty
- * the log and delete the copies. Return free pages to the file system. */
+/* Call this after a deletion: SQLite's write-ahead log and old copies of the database still contain the deleted bytes.
+ * Empties the log, deletes the copies, and returns free pages to the file system. */
 void store_erase_traces(struct store *);
 /* Delete the recognised pages of documents that no session has. Errors are ignored. In library.c. */
 void library_forget_recognised(struct store *);
-/* Delete copies beside chat.db: those made before a migration, and copies of a damaged log. */
+/* Delete the copies beside chat.db: copies that were made before a migration, and copies of a damaged log. */
 void store_drop_copies(struct store *);
 
 /* ---- locks.c ---- */
-/* Lock the store. s->alone: 1 = no other process has the store open, and the lock is exclusive; 0 = other processes of
- * this machine share the lock. Returns -1 if another process still has an exclusive lock after LOCK_MS, or if the store
- * is open on another machine. */
+/* Lock the store. s->alone is set to 1 if no other process has the store open; the lock is then exclusive. It is set to
+ * 0 if other processes of this machine share the lock. Returns -1 if another process still has an exclusive lock after
+ * LOCK_MS milliseconds, or if the store is open on another machine. */
 int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
@@ -90,13 +91,14 @@ void lock_free(struct store *);
 void lock_look(struct store *);
 
 /* ---- wal.c ---- */
-/* Call before chat.db is opened. If SQLite's log is damaged, SQLite may drop committed transactions. In this case copy
- * the log beside chat.db, and append a sentence for the user to *notice (may be NULL). */
+/* Call this before chat.db is opened. If SQLite's log is damaged, SQLite may drop committed transactions: copy the log
+ * to a file beside chat.db, and append a sentence for the user to *notice (may be NULL). */
 void store_check_log(const struct store *, struct str *notice);
 
 /* ---- session_rows.c ---- */
-int session_none(struct err *, int64_t id);                   /* sets the error "there is no session ID"; returns -1 */
-int session_exists(struct store *, int64_t id, struct err *); /* returns 0; -1 with ERR_USAGE = no such session */
+int session_none(struct err *, int64_t id); /* sets the error "there is no session ID"; returns -1 */
+/* returns 0; -1 with ERR_USAGE if there is no such session */
+int session_exists(struct store *, int64_t id, struct err *);
 #define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"
 
 /* ---- names.c ---- */
@@ -108,13 +110,13 @@ void title_make(struct str *out, const char *question, size_t n);
 struct node {
 	int64_t parent, session, depth;
 };
-/* read a message's place in the tree: returns 1; 0 = no such message; -1 = error */
+/* read a message's place in the tree; returns 1; 0 if there is no such message; -1 on error */
 int node_get(struct store *, int64_t id, struct node *, struct err *);
 /* sets the error "there is no message ID"; returns -1 */
 int message_none(struct err *, int64_t session, int64_t id);
 /* sets the error "... before message ID is lost"; returns -1 */
 int message_lost(struct store *, int64_t id, struct err *);
-/* 1 = a branch of the session contains the message; 0 = no branch does; -1 = error. */
+/* Returns 1 if a branch of the session contains the message, 0 if no branch does, -1 on error. */
 int message_visible(struct store *, int64_t session, int64_t message, struct err *);
 /* 1 if the checksum of the row is right.  Columns from first_column on: role, complete, text, token, stats, sum,
  * beginning, beginning_bytes. */
@@ -128,22 +130,22 @@ int message_set_stats(struct store *, int64_t id, const char *stats, struct err 
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* ---- beginnings.c ---- */
-/* The first bytes of a long question, if an earlier message has the same bytes and stores them. of: id of that message;
- * 0 = the question's own row stores its whole text. bytes: number of shared bytes. */
+/* The first bytes of a long question, if an earlier message has the same bytes and stores them. `of` is the id of that
+ * message; 0 = the question's own row stores its whole text. `bytes` is the number of shared bytes. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
 };
 /* Compare a new question with the newest question of the same parent, and set the beginning that the two share. Call
- * inside the transaction that stores the question. */
+ * this inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
 /* Complete the text of message `id`. The row of message `of` stores its first `bytes` bytes. Before the call, *text and
- * *n are the rest of the text. After the call they are the whole text, which is in the buffer *whole. A previous buffer
- * in *whole is freed; the caller frees the new one. */
+ * *n are the rest of the text; after the call, they are the whole text, which is in the buffer *whole. A previous
+ * buffer in *whole is freed; the caller frees the new one. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* Call before session `deleted` is deleted, in the same transaction. Messages of other sessions may share their
- * beginning with a message of session `deleted`: store this beginning in their own rows. */
+/* Call this before session `deleted` is deleted, in the same transaction. If a message of another session shares its
+ * beginning with a message of session `deleted`, store the beginning in its own row. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* ---- sums.c ---- */
@@ -174,8 +176,9 @@ int outline_sum_ok(sqlite3_stmt *, int first_column);
 /* Store the type and the marks (pages, headings) of text `content`.  Marks that are stored already are not replaced.
  * Call inside a transaction. */
 int outline_put(struct store *, int64_t content, const struct stored_document *, struct err *);
-/* Set d->type, d->mark and d->n_mark from a row (columns as for outline_sum_ok). *mark = d->mark; the caller frees it
- * with marks_free(). -1: the row is damaged, or does not belong to a text of n_text bytes. */
+/* Set d->type, d->mark and d->n_mark from a row, whose columns are those of outline_sum_ok(). *mark is set to d->mark,
+ * and the caller frees it with marks_free(). Returns 0; or -1 if the row is damaged, or does not belong to a text of
+ * n_text bytes. */
 int outline_get(sqlite3_stmt *, int first_column, size_t n_text, struct stored_document *d, struct mark **mark);
 /* Count the page marks of a row. */
 int32_t outline_pages(sqlite3_stmt *, int first_column);
@@ -187,11 +190,11 @@ int index_remove(struct store *, int64_t id, const char *text, size_t n, struct 
 int index_rebuild(struct db *, struct err *);
 /* Rewrite the index. index_remove() only marks words as removed; after this call the file no longer contains them. */
 int index_purge(struct store *, struct err *);
-/* Replace an FTS5 table, which may be damaged, by an empty one. create: SQL text that creates it. */
+/* Replace an FTS5 table, which may be damaged, by an empty one. `create` is the SQL text that creates it. */
 int fts_replace(struct db *, const char *table, const char *create, struct err *);
-/* 1 if an FTS5 table should be filled anew, because its merge tree has too many levels; 0 if not; -1 = error. Each
- * 'optimize' adds a level, and FTS5 fails above 2,000. query: a string literal that selects the block with id 10, in
- * which FTS5 stores the number of levels at offset 4. */
+/* 1 if an FTS5 table should be filled anew, because its merge tree has too many levels; 0 if not; -1 on error. Each
+ * 'optimize' adds a level, and FTS5 fails above 2,000. `query` is a string literal that selects the block with id 10,
+ * in which FTS5 stores the number of levels at offset 4. */
 int fts_many_levels(struct db *, const char *query, struct err *);
 
 #endif

@@ -76,7 +76,7 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 		struct sum from_is = sum_on(sum_on(is, frame, 8, big), frame + FRAME, page, big);
 		int follows, first;
 
-		/* If the header is damaged, take the salt from the first frame. */
+		/* if the header is damaged, take the salt from the first frame */
 		if (!whole && !n)
 			memcpy(salt, frame + 8, 8);
 		follows = !memcmp(salt, frame + 8, 8) && (sum_equal(now, from_said) || sum_equal(now, from_is));
@@ -99,7 +99,7 @@ static int log_copy(FILE *from, const char *to)
 	int fd, rc = 0;
 	size_t n;
 
-	/* Remove the copy that was made of an earlier damaged log. */
+	/* remove the copy of a log that was damaged earlier */
 	unlink(to);
 	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
