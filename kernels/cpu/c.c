@@ -218,15 +218,17 @@ static void c_gelu(float *x, int32_t n)
 
 static void c_relative(const struct relative_tile *t)
 {
-	for (int32_t j = 0; j < t->n; j++) {
-		const float *k = t->k + (size_t)j * t->stride, *key = t->keys + (size_t)t->row[-j] * t->stride,
-			    *query = t->queries + (size_t)t->row[-j] * t->stride;
-		double sum = 0;
+	for (int32_t i = t->first; i < t->last; i++)
+		for (int32_t j = 0; j < t->n; j++) {
+			size_t at = (size_t)t->row[i - j] * t->stride;
+			const float *q = t->q + (size_t)i * t->stride, *k = t->k + (size_t)j * t->stride;
+			double sum = 0;
 
-		for (int32_t d = 0; d < t->dim; d++)
-			sum += (double)t->q[d] * key[d] + (double)k[d] * query[d];
-		t->out[j] = (float)(t->scale * sum);
-	}
+			for (int32_t d = 0; d < t->dim; d++)
+				sum += (double)q[d] * t->keys[at + (size_t)d] +
+				       (double)k[d] * t->queries[at + (size_t)d];
+			t->out[(size_t)i * t->out_stride + (size_t)j] = (float)(t->scale * sum);
+		}
 }
 
 static void c_delta(const struct delta_tile *t)

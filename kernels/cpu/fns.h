@@ -92,15 +92,15 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* The scores of relative positions (struct relative_args) of one query and one head, for keys 0 .. n - 1. Consecutive
- * rows of k, keys and queries are `stride` floats apart. */
+/* The scores of relative positions (struct relative_args) of one head, for queries first .. last - 1 and keys 0 .. n - 1.
+ * Query i and key j have row[i - j] of keys and queries. Consecutive rows of q, k, keys and queries are `stride` floats
+ * apart. */
 struct relative_tile {
-	float *out;                      /* [n] */
-	const float *q;                  /* [dim] */
-	const float *k, *keys, *queries; /* rows of dim values */
-	size_t stride;
-	const int32_t *row; /* key j has row[-j] of keys and queries */
-	int32_t n, dim;
+	float *out;                          /* score of query i and key j: out[i * out_stride + j] */
+	const float *q, *k, *keys, *queries; /* rows of dim values */
+	size_t out_stride, stride;
+	const int32_t *row;
+	int32_t first, last, n, dim;
 	float scale;
 };
 

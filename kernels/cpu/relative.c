@@ -2,7 +2,7 @@
  * scores of one head for some queries. */
 #include "kernels/cpu/cpu.h"
 
-enum { QUERIES = 16 }; /* number of queries in a task */
+enum { QUERIES = 32 }; /* number of queries in a task */
 
 struct relative_job {
 	struct cpu *c;
@@ -20,19 +20,21 @@ static void relative_task(void *arg, int task, int worker)
 	(void)worker;
 	if (cpu_cancelled(j->c))
 		return;
-	for (int32_t i = first; i < MIN(first + QUERIES, j->n); i++)
-		j->c->fns->relative(&(struct relative_tile){
-			.out = (float *)a->out->data + (size_t)(i * a->n_head + head) * (size_t)a->out->cols,
-			.q = (const float *)a->q->data + (size_t)i * (size_t)a->q->cols + at,
-			.k = (const float *)a->k->data + at,
-			.keys = (const float *)a->keys->data + at,
-			.queries = (const float *)a->queries->data + at,
-			.stride = (size_t)a->q->cols,
-			.row = a->row + i + j->n - 1,
-			.n = j->n,
-			.dim = a->head_dim,
-			.scale = a->scale,
-		});
+	j->c->fns->relative(&(struct relative_tile){
+		.out = (float *)a->out->data + (size_t)head * (size_t)a->out->cols,
+		.q = (const float *)a->q->data + at,
+		.k = (const float *)a->k->data + at,
+		.keys = (const float *)a->keys->data + at,
+		.queries = (const float *)a->queries->data + at,
+		.out_stride = (size_t)a->n_head * (size_t)a->out->cols,
+		.stride = (size_t)a->q->cols,
+		.row = a->row + j->n - 1,
+		.first = first,
+		.last = MIN(first + QUERIES, j->n),
+		.n = j->n,
+		.dim = a->head_dim,
+		.scale = a->scale,
+	});
 }
 
 void cpu_relative(struct backend *be, const struct relative_args *a, int32_t n)

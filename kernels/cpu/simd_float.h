@@ -77,37 +77,43 @@ static void matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_
 	}
 }
 
-/* Four keys at a time, so that the additions of one key's sum do not wait for each other. */
+enum { RELATIVE_PAIRS = REGISTERS > 16 ? 8 : 4 }; /* number of sums that are computed together */
+
+/* Compute the scores of query i + p and key j + p for p < n_pairs. These pairs have the same relative position. */
+INLINE void relative_pairs(const struct relative_tile *t, int n_pairs, int32_t i, int32_t j)
+{
+	size_t at = (size_t)t->row[i - j] * t->stride;
+	const float *q = t->q + (size_t)i * t->stride, *k = t->k + (size_t)j * t->stride;
+	vec sum[RELATIVE_PAIRS];
+
+	UNROLL for (int p = 0; p < n_pairs; p++) sum[p] = vec_zero();
+	for (int32_t d = 0; d < t->dim; d += LANES) {
+		int32_t n = t->dim - d;
+		vec key = vec_load_part(t->keys + at + d, n), query = vec_load_part(t->queries + at + d, n);
+
+		UNROLL for (int p = 0; p < n_pairs; p++)
+		{
+			size_t row = (size_t)p * t->stride + (size_t)d;
+
+			sum[p] = vec_fma(vec_load_part(q + row, n), key, sum[p]);
+			sum[p] = vec_fma(vec_load_part(k + row, n), query, sum[p]);
+		}
+	}
+	UNROLL for (int p = 0; p < n_pairs; p++) t->out[(size_t)(i + p) * t->out_stride + (size_t)(j + p)] =
+		t->scale * vec_sum(sum[p]);
+}
+
+/* The pairs of one relative position are computed one after the other, so that its vectors are read from the memory
+ * once. */
 static void relative(const struct relative_tile *t)
 {
-	enum { TOGETHER = 4 };
+	for (int32_t d = t->first - t->n + 1; d < t->last; d++) {
+		int32_t i = MAX(t->first, d), end = MIN(t->last, t->n + d);
 
-	for (int32_t j = 0; j < t->n; j += TOGETHER) {
-		vec sum[TOGETHER];
-		const float *k[TOGETHER], *key[TOGETHER], *query[TOGETHER];
-
-		UNROLL for (int i = 0; i < TOGETHER; i++)
-		{
-			int32_t at = j + i < t->n ? j + i : j;
-			size_t row = (size_t)t->row[-at] * t->stride;
-
-			sum[i] = vec_zero();
-			k[i] = t->k + (size_t)at * t->stride;
-			key[i] = t->keys + row;
-			query[i] = t->queries + row;
-		}
-		for (int32_t d = 0; d < t->dim; d += LANES) {
-			vec q = vec_load_part(t->q + d, t->dim - d);
-
-			UNROLL for (int i = 0; i < TOGETHER; i++)
-			{
-				sum[i] = vec_fma(q, vec_load_part(key[i] + d, t->dim - d), sum[i]);
-				sum[i] = vec_fma(vec_load_part(k[i] + d, t->dim - d),
-				                 vec_load_part(query[i] + d, t->dim - d), sum[i]);
-			}
-		}
-		for (int i = 0; i < TOGETHER && j + i < t->n; i++)
-			t->out[j + i] = t->scale * vec_sum(sum[i]);
+		for (; i + RELATIVE_PAIRS <= end; i += RELATIVE_PAIRS)
+			relative_pairs(t, RELATIVE_PAIRS, i, i - d);
+		for (; i < end; i++)
+			relative_pairs(t, 1, i, i - d);
 	}
 }
 #endif

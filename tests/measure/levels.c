@@ -47,7 +47,8 @@ static size_t run_rows(const struct cpu_fns *f, const struct given *g, int which
 		                                     .keys = g->x,
 		                                     .queries = g->x + DIM,
 		                                     .stride = DIM,
-		                                     .row = (int32_t[]){ 3, 2, 2, 1, 1, 0, 0 } + 6,
+		                                     .row = (int32_t[]){ 0, 0, 1, 1, 2, 2, 3 } + 6,
+		                                     .last = 1,
 		                                     .n = 7,
 		                                     .dim = DIM,
 		                                     .scale = 1 });
