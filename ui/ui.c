@@ -16,7 +16,7 @@
 
 /* ---- open and close ---- */
 
-static int is_open; /* readline's state is global: one screen per process */
+static int is_open; /* readline's state is global, so a process can have only one screen */
 
 static int screen_side(int v)
 {
@@ -92,7 +92,7 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The worker thread starts on this message now, but reports only a moment later that it is busy. Until
+		/* The worker thread begins this message now, but reports only a moment later that it is busy. Until
 		 * then, hold the other queued messages back. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
@@ -135,7 +135,7 @@ static void say_tick(struct ui *u)
 	}
 }
 
-/* Handle bytes from the terminal. The caller passes the time, so that tests can set the clock. */
+/* Handle bytes from the terminal. The caller passes the time as `now`, so that tests can set the clock. */
 void ui_feed(struct ui *u, const char *bytes, size_t n, double now)
 {
 	u->now = now;
@@ -229,7 +229,8 @@ static void draw_transcript(struct ui *u, const struct area *a)
 		area_text(a, 0, a->h - 1, ST_FAINT, hello, sizeof hello - 1);
 }
 
-/* Draw a title into the upper border, at column x and at most w columns wide. The text has no control characters. */
+/* Draw a title into the upper border of an area. It begins at column x and takes at most w columns. The text must have
+ * no control characters. */
 static void draw_title(const struct ui *u, const struct area *a, int x, int w, unsigned style, const struct str *title)
 {
 	int cols = (int)text_width(str_text(title), title->n);

@@ -12,7 +12,7 @@ static void next_focus(struct ui *u)
 	int panel = u->lay.side || u->lay.bar;
 
 	if (pane_state(u, PANE_FIELD))
-		return; /* the field has the focus already */
+		return; /* the search field has the focus already */
 	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
@@ -50,7 +50,7 @@ static void unqueue_all(struct ui *u)
 		return;
 	queue_lines(u, &s);
 	if (!input_empty())
-		/* In the restored line, each long paste stays one character; input_whole() would expand the pastes. */
+		/* in the restored line, each long paste stays one character; input_whole() would expand the pastes */
 		str_addf(&s, "\n%s", input_text(NULL));
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);

@@ -1,6 +1,6 @@
-/* ui/ui_flow.c - inline: the conversation flows in the terminal's own scrollback. Below it are, from top to bottom:
- * unfinished text, the input line, queued messages, the status row, the sources of the last answer, the cache as a bar,
- * key hints.
+/* ui/ui_flow.c - the inline form of the screen: the conversation scrolls into the terminal's own scrollback. Below the
+ * conversation are, from top to bottom: unfinished text, the input line, queued messages, the status row, the sources
+ * of the last answer, the cache as a bar, key hints.
  *
  * The input line, which has the cursor, is above all rows that fill the whole width. If the terminal becomes narrower,
  * it wraps each full row into two rows. All full rows are below the cursor, so the rows above the cursor do not
@@ -13,7 +13,7 @@
 enum {
 	FLOW_LIVE = 12,  /* maximum number of rows of unfinished text above the input line */
 	FLOW_MOST = 200, /* maximum number of rows that one frame passes to the terminal's scrollback */
-	GAP_ROWS = 10,   /* screens with fewer rows have no empty row above the input line */
+	GAP_ROWS = 10,   /* a screen with fewer rows than this has no empty row above the input line */
 };
 
 int ui_is_inline(const struct ui *u)
@@ -128,7 +128,7 @@ void ui_flow_draw(struct ui *u)
 	rows = (int)transcript_flow(u->transcript, &size, &final, &note);
 	u->flow_note = note;
 	rows += note + gap;
-	/* A popup is drawn over the unfinished text. If it needs more rows than that text has, add rows. */
+	/* a popup is drawn over the unfinished text: if it needs more rows than the text has, add rows */
 	rows = MAX(rows, (int) final + note + MIN(room, offers ? MIN(offers, POPUP_ROWS) + 1 : 0));
 	grid_resize(&u->grid, u->w, MAX(rows + fixed, 1));
 	u->grid.flows = 1;

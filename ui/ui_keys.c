@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Write the key's name as the table of bindings has it: "F1", "Ctrl-G", "Alt-Enter", "PgUp", "j". */
+/* Write the name of a key in the form of the table of bindings: "F1", "Ctrl-G", "Alt-Enter", "PgUp", "j". */
 static void key_name(const struct key *k, int leader, char out[24])
 {
 	static const char *const names[] = {
@@ -32,7 +32,7 @@ static void key_name(const struct key *k, int leader, char out[24])
 
 	out[0] = 0;
 	if (k->code == K_CHAR && cp > 0x20 && cp < 0x7f) {
-		mods &= ~(unsigned)KEY_SHIFT; /* the letter itself is upper case */
+		mods &= ~(unsigned)KEY_SHIFT; /* do not count Shift, because the letter itself is upper case */
 		one[0] = mods & KEY_CTRL && cp >= 'a' && cp <= 'z' ? (char)(cp - 32) : (char)cp;
 	} else if (k->code == K_CHAR && cp == ' ') {
 		memcpy(one, "Space", 6);
@@ -74,7 +74,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 	key_name(k, leader, name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		/* Skip bindings of panes: the open pane has had its chance to use the key. */
+		/* skip the bindings of panes, because the open pane has already had the chance to use the key */
 		int here = b->where == ANYWHERE || (u->focus == ON_LINE && b->where & IN_INPUT) ||
 		           (u->focus == ON_TRANSCRIPT && b->where & IN_TRANSCRIPT);
 		if (here && b->act && named(b->keys, name) && ui_act(u, (enum act)b->act, k))
@@ -124,7 +124,7 @@ static int browse_key(struct ui *u, const struct key *k)
 	return pane_key(u, k);
 }
 
-/* 1 if the open pane gets this key before the input line. */
+/* 1 if the open pane gets this key before the input line gets it. */
 static int is_for_pane(const struct key *k)
 {
 	if (k->code == K_PAGE_UP || k->code == K_PAGE_DOWN || k->code == K_ESC)
@@ -138,7 +138,7 @@ static int is_ctrl(const struct key *k, int32_t letter)
 	return k->code == K_CHAR && k->mods == KEY_CTRL && k->cp == letter;
 }
 
-/* 1 if a popup or a search of the input line uses this key before the pane does. */
+/* 1 if a popup or a search of the input line gets this key before the pane does. */
 static int line_first(const struct key *k)
 {
 	switch (k->code) {
@@ -183,7 +183,7 @@ static void route(struct ui *u, const struct key *k)
 	if (leader) {
 		if (bound(u, k, 1) || k->code == K_ESC)
 			return;
-		/* Pass Ctrl-X and the key to readline, which has bindings after Ctrl-X, too. */
+		/* pass Ctrl-X and the key to readline, because readline has bindings after Ctrl-X, too */
 		if (u->focus == ON_LINE) {
 			if (!input_wants_escape()) /* in a history search or in vi's insert mode, omit Ctrl-X */
 				input_key(&x);
@@ -195,7 +195,7 @@ static void route(struct ui *u, const struct key *k)
 		u->leader = 1;
 		return;
 	}
-	/* F keys work in the search line, too. */
+	/* F keys work even while the search line has the focus */
 	if (u->searching && k->code != K_F) {
 		ui_search_key(u, k);
 		return;
@@ -223,7 +223,7 @@ void ui_key(const struct key *k, void *ud)
 	struct ui *u = ud;
 
 	u->asked = 0;
-	/* The message in the status row has been drawn. Remove it, so that the row shows the session's name again. */
+	/* The message in the status row has been drawn, so remove it. The row then shows the session's name again. */
 	if (u->say.n && !u->say_new && k->code != K_MOUSE) {
 		str_clear(&u->say);
 		u->dirty = 1;

@@ -30,14 +30,15 @@ void ui_lay_out(struct ui *u)
 	left -= l->line;
 	l->status = left >= 2;
 	left -= l->status;
-	/* Below HINTS_FROM rows, show hints only in states that are hard to leave without them. */
+	/* on a screen with fewer rows than HINTS_FROM, show hints only in states that are hard to leave without them */
 	l->hints = u->h >= HINTS_FROM ||
 	           (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;
 	l->sources = ui_flows(u) && left > TRANSCRIPT_LEAST &&
 	             transcript_turn_sources(u->transcript, transcript_last_turn(u->transcript), &source) > 0;
 	left -= l->sources;
-	/* Give the bar at least one row even without figures: figures are computed only while the bar is visible. */
+	/* give the bar at least one row even if there are no figures yet, because figures are computed only while the
+	 * bar is visible */
 	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) &&
 	    left > TRANSCRIPT_LEAST)
 		l->bar = within(cache_pane_rows(u->panes[CACHE], u->w), 1, left - TRANSCRIPT_LEAST);

@@ -11,7 +11,7 @@ static int is_in(const struct area *a, int x, int y)
 
 /* ---- selecting ---- */
 
-/* Set [*from, *to) to the selected cells of row y. Returns 0 if the row has none. */
+/* Set [*from, *to) to the selected cells of row y. Returns 0 if no cell of the row is selected. */
 static int selected(const struct ui *u, int y, int *from, int *to)
 {
 	const struct area *in = &u->select.in;
@@ -53,7 +53,7 @@ static void add_cells(const struct ui *u, int y, int from, int to, struct str *o
 
 	for (int x = from; x < to && x < u->grid.w; x++) {
 		if (!row[x].cp)
-			continue; /* right half of a wide character */
+			continue; /* skip the right half of a wide character */
 		str_add(out, utf8, (size_t)utf8_encode(row[x].cp, utf8));
 		for (int m = 0; m < CLEAN_MARKS_MAX && row[x].mark[m]; m++)
 			str_add(out, utf8, (size_t)utf8_encode(row[x].mark[m], utf8));
@@ -105,7 +105,7 @@ static void drag(struct ui *u, int x, int y)
 
 /* ---- clicks ---- */
 
-/* Handle a press of the mouse button. Returns 1 if it hit a key hint, and sets *of_hint to the hint's key. */
+/* Handle a press of the mouse button. Returns 1 if a key hint was clicked, and sets *of_hint to the hint's key. */
 static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint)
 {
 	const struct layout *l = &u->lay;
@@ -118,7 +118,7 @@ static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint
 	u->select.pressed = is_in(&u->select.in, k->x, k->y);
 	u->select.x = k->x;
 	u->select.y = k->y;
-	/* A click in a pane selects; it does not enter browse mode. */
+	/* a click in a pane selects text; it does not enter browse mode */
 	if (k->y < l->body && u->pane)
 		pane_key(u, k);
 	else if (k->y >= l->body)
@@ -128,8 +128,8 @@ static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint
 	return 0;
 }
 
-/* Handle the release of the mouse button: copy dragged text, or open the clicked source, or unfold the clicked
- * message. */
+/* Handle the release of the mouse button: copy the text that was selected by dragging, or open the source or unfold the
+ * message that was clicked. */
 static void button_released(struct ui *u, const struct key *k)
 {
 	int clicked = u->select.pressed && k->y < u->lay.body && !u->pane;

@@ -15,7 +15,7 @@ void ui_do_chosen(struct ui *u)
 	case PALETTE_TEXT:
 		if (c->draft || (n && c->text[n - 1] == ' ')) {
 			if (!input_empty())
-				input_abandon(); /* the history keeps the draft */
+				input_abandon(); /* store the draft in the history */
 			input_set(c->text, n);
 		} else {
 			ui_submit_command(u, c->text);

@@ -1,4 +1,4 @@
-/* ui/ui_panes.c - opens and closes panes, gives them keys and the focus. */
+/* ui/ui_panes.c - opens and closes panes, and passes keys and the focus to them. */
 #include "ui/ui_private.h"
 
 #include <stddef.h>

@@ -34,7 +34,7 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		transcript_end_follow(u->transcript);
 		u->moved = 1;
 	}
-	/* Show the error in the status row, too, if a pane covers the transcript. */
+	/* if a pane covers the transcript, also show the error in the status row */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
 		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
 	i = transcript_add(u->transcript, role, text, n);
@@ -164,7 +164,7 @@ void ui_status(struct ui *u, const struct ui_status *s)
 	u->status.evicted = s->evicted;
 	u->status.thinned = s->thinned;
 	u->status.tps = s->tps;
-	u->status.memory = s->memory >> 20; /* in MiB: the number of bytes changes all the time */
+	u->status.memory = s->memory >> 20; /* in MiB, because the number of bytes changes all the time */
 	u->has_status = 1;
 	u->dirty |= changed;
 }
@@ -183,7 +183,7 @@ void ui_sources(struct ui *u, size_t question, const struct ui_source *s, size_t
 	transcript_sources(u->transcript, question, s, n);
 	u->next_source = 0;
 	documents_pane_sources(u->panes[DOCUMENTS], s, n);
-	u->dirty = 1; /* the hint of F7 */
+	u->dirty = 1; /* redraw the hint of F7 */
 }
 
 void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now)
@@ -197,8 +197,8 @@ void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now
 		if (s[i].name && *s[i].name)
 			names[n_names++] = s[i].name;
 	}
-	/* A search result has only some of the sessions, so the names that can be completed stay those of the last full
-	 * list. */
+	/* a search result has only some of the sessions, so the names for completion stay those of the last full
+	 * list */
 	if (!found)
 		input_names(names, n_names);
 	free(names);

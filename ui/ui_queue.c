@@ -33,7 +33,7 @@ static size_t word_of(const char *text, size_t n)
 	return word;
 }
 
-/* 1 if the text begins with "/WORD". "//TEXT" is a message, and the path of a file ("/home/a.pdf") is no command. */
+/* 1 if the text begins with "/WORD". "//TEXT" is a message, and the path of a file ("/home/a.pdf") is not a command. */
 static int is_command(const char *text, size_t n)
 {
 	return n > 1 && text[0] == '/' && !memchr(text + 1, '/', word_of(text, n) - 1);
@@ -107,13 +107,13 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
-	str_clear(&u->say); /* the message in the status row is no longer true */
+	str_clear(&u->say); /* remove the message in the status row, because it is no longer true */
 	u->asked = command && !busy;
 	if (command)
 		return;
 	if (paste_is_long(text, n))
 		ui_sayf(u, "the message is folded to its first line; a click, or F6 and z, unfolds it");
-	/* Close the open pane, so that the user sees the answer in the transcript. */
+	/* close the open pane, so that the user sees the answer in the transcript */
 	if (u->pane)
 		pane_close(u);
 	if (!busy) {

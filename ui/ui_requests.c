@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 1 if a new request of this kind replaces a pending one. */
+/* 1 if a new request of this kind replaces an earlier one that is still pending. */
 static int only_newest(enum ui_what what)
 {
 	switch (what) {

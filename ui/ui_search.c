@@ -49,8 +49,8 @@ void ui_search_key(struct ui *u, const struct key *k)
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);
 	} else if (edit_key(&u->pattern, k) == 1) {
-		/* Step 0 stays at the current match if the changed pattern still matches there. Without a current
-		 * match, step 0 searches upwards. */
+		/* With step 0, the search stays at the current match if the changed pattern still matches there. If
+		 * there is no current match, step 0 searches upwards. */
 		ui_search_run(u, had || !u->search_down ? 0 : 1);
 	}
 }

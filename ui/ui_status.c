@@ -16,7 +16,7 @@ enum { FORMS = 4, NONE = FORMS };
 struct part {
 	struct str form[FORMS];
 	int most[FORMS]; /* maximum number of columns; 0 = no limit */
-	int at;          /* form to show, or NONE */
+	int at;          /* index of the form that is shown, or NONE */
 };
 
 static const struct {
@@ -38,8 +38,8 @@ static int part_cols(const struct part *p, int form)
 	return p->most[form] && cols > p->most[form] ? p->most[form] : cols;
 }
 
-/* Set one of the forms, longer and shorter, in which a part of the status row can be shown. text: without control
- * characters. The part gets at most `most` columns; 0 = no limit. */
+/* Set the text of one form of a part of the status row, which has longer and shorter forms. The text must have no
+ * control characters. The form takes at most `most` columns; 0 = no limit. */
 static void part_set(struct part *p, int form, const struct str *text, int most)
 {
 	if (text->n)
@@ -75,7 +75,7 @@ void status_work(const struct ui *u, int form, struct str *out)
 		str_addf(out, " %s", num_wait(u->work.left).s);
 }
 
-/* Set the part about the context: how full it is, or after evictions the number of tokens seen. */
+/* Set the part about the context. It tells how full the context is or, after evictions, how many tokens were seen. */
 static void context_parts(const struct ui *u, struct part *p)
 {
 	int64_t kept = (int64_t)u->status.kept, ctx = (int64_t)u->status.ctx;
@@ -168,7 +168,7 @@ void status_draw(const struct ui *u, const struct area *a)
 
 	make_parts(u, part);
 	area_fill(a, 0, 0, a->w, ST_STATUS, ' ');
-	/* Shorten parts until the row fits. */
+	/* shorten parts until they fit into the row */
 	for (size_t i = 0; total_cols(part) > a->w && i < LEN(give_up); i++)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
@@ -213,7 +213,7 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
-/* The hints of these three lists are shown only where their keys do something now, as needs[] says. */
+/* A hint in these three lists is shown only if its key has an effect now. The table needs[] tells when. */
 static const struct hint on_line[] = {
 	{ "F1", "Help" },
 	{ "^P", "Do" },
@@ -237,7 +237,7 @@ static const struct hint while_open[] = {
 	{ "Esc", "Stop" },  { "Enter", "Ask" },  { "F1", "Help" },  { "F2", "Cache" },    { "F5", "Docs" },
 	{ "F6", "Browse" }, { "F7", "Sources" }, { "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
 };
-/* A row of 80 columns has no room for F3 and F6; after ^X both are named. */
+/* a row of 80 columns has no room for the hints of F3 and F6; after ^X both are shown */
 enum { WIDE_LINE = 97 };
 enum { MESSAGES = 1, NO_MESSAGES = 2, DOCUMENTS_HERE = 4, NO_DOCUMENTS = 8, SOURCES_HERE = 16, WIDE = 32 };
 static const struct {
@@ -271,8 +271,8 @@ static const struct hint behind_leader[] = {
 };
 /* clang-format on */
 
-/* Parse a hint's key, such as "F3", "Shift-F3", "^P", "PgDn" or "j"; "/open" stands for the command typed. 0 if the name
- * is no key ("40%"). */
+/* Parse the key of a hint, such as "F3", "Shift-F3", "^P", "PgDn" or "j". "/open" stands for typing this command.
+ * Returns 0 if the name is not a key ("40%"). */
 static int key_named(const char *name, size_t n, struct key *out)
 {
 	static const struct {
@@ -396,8 +396,8 @@ int hint_at(const struct ui *u, int at, struct key *out)
 		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
 
 		if (at >= x && at < end) {
-			/* A hint may name two keys ("j k"): return the clicked one. A click on the hint's words counts
-			 * as the first key. */
+			/* a hint may name two keys ("j k"): return the clicked one; a click on the words of the hint
+			 * means the first key */
 			const char *two = strchr(h->key, ' ');
 			const char *name =
 				two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;

@@ -5,7 +5,7 @@
  * would insert their last bytes as text.
  *
  * Functions that readline lacks (paste, line breaks, moving by rows, Enter) are not called directly, but bound to
- * private key sequences. So undo, kill, macros and vi mode treat them as readline's own commands. */
+ * private key sequences. So undo, kill, macros and vi mode treat these functions like readline's own commands. */
 #include "ui/input/input_readline.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ void input_open(const char *history, const struct ui_command *commands, const st
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = line_no_completion;
-	/* at Enter, undo the edits of old history lines; the user's ~/.inputrc may turn this off */
+	/* at Enter, undo the edits of old history lines; the user's ~/.inputrc may switch this off */
 	rl_variable_bind("revert-all-at-newline", "on");
 	line_locale_save();
 	rl_initialize();
@@ -113,7 +113,7 @@ int input_key(const struct key *k)
 		return 0;
 	if (had && line_offers_key(k))
 		return 1;
-	/* completion has added a blank: ignore a blank typed after it */
+	/* completion has added a blank, so ignore a blank that the user types after it */
 	if (input.spare_blank && k->code == K_CHAR && k->cp == ' ' && !(k->mods & (KEY_CTRL | KEY_ALT))) {
 		input.spare_blank = 0;
 		return 1;
@@ -133,7 +133,8 @@ int input_key(const struct key *k)
 		line_complete(1);
 	else if (!typing || !rl_end)
 		offers_close(&input.offers);
-	/* While a command's name is typed, open the popup of completions. Any typing updates a popup that is open. */
+	/* open the popup of completions while the name of a command is typed; update an open popup whenever something
+	 * is typed */
 	else if (had || (rl_line_buffer[0] == '/' && (int)strcspn(rl_line_buffer, " \t\n") >= rl_point))
 		line_look_for_offers();
 	return 1;

@@ -1,9 +1,9 @@
 /* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir processes.
  *
- * The format is readline's with time stamps: a line "#SECONDS", then the lines of the entry. Only a line of '#' and
- * digits is a stamp, so that a line of text such as "#1 is done" is not mistaken for one. Each entry is appended by one
- * write(). When a program ends, it replaces a file that is too long by a shorter one. Appending and replacing lock the
- * file. A program that has waited for the lock opens the file again, because the file may have been replaced
+ * The format is that of readline with time stamps: an entry is a line "#SECONDS" and then its lines. Only a line of '#'
+ * and digits is a stamp, so that a line of text such as "#1 is done" is not mistaken for one. Each entry is appended by
+ * one write(). When a program ends, it replaces a file that is too long by a shorter one. Appending and replacing lock
+ * the file. A program that has waited for the lock opens the file again, because the file may have been replaced
  * meanwhile. */
 #include "ui/input/input_private.h"
 #include "engine/base/utf8.h"
@@ -20,7 +20,7 @@
 
 void text_fix(const char *in, size_t n, struct str *out)
 {
-	size_t good = 0; /* input bytes before this index have been written */
+	size_t good = 0; /* the bytes of the input before this index have been written */
 
 	for (size_t i = 0, len; i < n; i += len) {
 		int32_t cp;
@@ -46,9 +46,9 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* Find the next entry at or after *at; its text is bytes [*text, *end). *stamped: 1 = a time stamp was seen. Lines
- * before the first time stamp are one entry each, as older versions of readline wrote them. Returns 1, or 0 at the end
- * of the file. */
+/* Find the next entry at or after *at; its text is bytes [*text, *end). *stamped is 1 if a time stamp was seen before.
+ * Each line before the first time stamp is an entry, because older versions of readline wrote no time stamps. Returns
+ * 1, or 0 at the end of the file. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;
@@ -91,8 +91,8 @@ static int open_regular(const char *path, int flags)
 	return fd;
 }
 
-/* Open the file and lock it. If another process holds the lock for more than about 0.2 s, returns the file unlocked
- * (*locked = 0), so that the screen does not freeze. */
+/* Open the file and lock it. If another process holds the lock for more than about 0.2 s, return the file without a
+ * lock (*locked = 0), so that the screen does not freeze. */
 static int open_locked(const char *path, int flags, int *locked)
 {
 	int fd = -1;
@@ -108,7 +108,7 @@ static int open_locked(const char *path, int flags, int *locked)
 		    mine.st_dev == named.st_dev)
 			return fd;
 		if (!*locked && errno != EWOULDBLOCK && errno != EINTR)
-			return fd; /* this file system has no locks */
+			return fd; /* this file system has no locks: use the file without one */
 		if (tries < 49) {
 			close(fd);
 			if (!*locked)
@@ -212,7 +212,7 @@ void history_append(const char *path, const char *text, size_t n)
 
 	char last;
 
-	/* facts are kept in chat.db alone, where they can be forgotten */
+	/* facts are stored only in chat.db, from which they can be deleted */
 	if (n > HISTORY_ENTRY || untyped_names_file(text, n) || begins_with(text, n, "/remember") ||
 	    begins_with(text, n, "/memory"))
 		return;
@@ -225,7 +225,7 @@ void history_append(const char *path, const char *text, size_t n)
 	str_addf(&s, "#%lld\n", (long long)time(NULL));
 	str_add(&s, text, n);
 	str_adds(&s, "\n");
-	/* ignore errors: on a full disk only this entry is lost */
+	/* ignore errors, because on a full disk only this entry is lost */
 	if (write(fd, s.p, s.n) < 0)
 		errno = 0;
 	close(fd);
@@ -265,7 +265,7 @@ void history_trim(const char *path)
 	if (copy < 0)
 		goto out;
 	/* Replace the file only if it has not grown since it was read. It may grow despite the lock: a process that
-	 * waits too long for the lock appends without it. A file that has grown is cut by the next program that
+	 * waits too long for the lock appends without it. A file that has grown is shortened by the next program that
 	 * ends. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)

@@ -1,6 +1,6 @@
-/* ui/input/input_line.c - readline: the queue of bytes that it reads, and commands that it lacks.
- *
- * readline reads the user's settings from ~/.inputrc; settings that would break the input line are overridden. */
+/* ui/input/input_line.c - readline's side of the input line: the queue of bytes that readline reads, and commands that
+ * it lacks. readline reads the user's settings from ~/.inputrc; settings that would break the input line are
+ * overridden. */
 #include "ui/input/input_readline.h"
 #include "engine/base/utf8.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BLOCK "\"\"\""
-/* largest repeat count. Alt-9 Alt-9 ... x inserts x that many times; without a limit that could fill the memory */
+/* maximum repeat count; Alt-9 Alt-9 ... x inserts x that many times, which without a limit could fill the memory */
 enum { ARG_MOST = 9999 };
 
 struct input input;
@@ -97,7 +97,7 @@ static void feed_queue(const char *bytes, size_t n)
 		rl_callback_read_char();
 		if (input.locale.n)
 			line_locale_restore();
-		/* end the loop after 4 calls of readline in a row that read no byte */
+		/* end the loop after 4 successive calls of readline that have read no byte */
 		idle = input.taken == before ? idle + 1 : 0;
 		if (RL_ISSTATE(RL_STATE_NUMERICARG) && rl_numeric_arg > ARG_MOST)
 			rl_numeric_arg = ARG_MOST;
@@ -224,8 +224,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* A macro may end the line before the message is complete. Then readline begins a new line. Insert the
-		 * ended line and a line break there, so that the message can continue. */
+		/* A macro may end the line before the message is complete. readline then begins a new line. Insert the
+		 * text of the ended line and a line break into it, so that the message can continue. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");

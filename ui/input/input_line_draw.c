@@ -13,16 +13,16 @@ static void search_prompt(struct str *out)
 		clean_line(rl_display_prompt, strlen(rl_display_prompt), out);
 }
 
-/* Set *first and *rest to the columns that are taken before the text: in the first row, and in each other row. prompt:
- * columns of a search prompt; -1: there is none. */
+/* Set *first to the number of columns that are taken before the text in the first row, and *rest to the number in each
+ * other row. `prompt` is the number of columns of a search prompt; -1: there is none. */
 static void indents(int width, int prompt, int *first, int *rest)
 {
 	*rest = prompt >= 0 || width - input.mark < 2 ? 0 : input.mark;
 	*first = prompt < 0 ? *rest : prompt;
 }
 
-/* Cut the beginning of a long search prompt, so that text fits beside it. Returns the offset of the first byte to
- * show; *cols: columns of the rest. */
+/* Leave out the beginning of a long search prompt, so that text fits beside it. Returns the offset of the first byte to
+ * show; *cols receives the number of columns of the rest. */
 static size_t prompt_cut(const struct str *s, int width, int *cols)
 {
 	int most = width < 12 ? width / 2 : width - 8, all = (int)text_width(s->p, s->n);
@@ -69,7 +69,7 @@ int input_rows(int width, int most)
 	return wrap_count(&w, 0, MAX(most, 1));
 }
 
-/* Return the offset of the first visible byte. That is input.top, unless the cursor would be invisible or the area
+/* Return the offset of the first visible byte. It is input.top, unless the cursor would then be invisible or the area
  * would have empty rows at the bottom. */
 static size_t choose_top(const struct wrapped *w, size_t rows)
 {

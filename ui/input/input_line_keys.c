@@ -1,4 +1,4 @@
-/* ui/input/input_line_keys.c - translates keys to byte sequences for readline; completion. */
+/* ui/input/input_line_keys.c - translates keys to byte sequences for readline, and handles the keys of completion. */
 #include "ui/input/input_readline.h"
 
 #include <string.h>
@@ -143,7 +143,7 @@ static int ctrl_key(const struct key *k)
 	/* Ctrl-C, Ctrl-G, Ctrl-Z and Ctrl-L belong to the screen, unless a search or half-typed command uses them */
 	if (strchr("cgzl", (int)k->cp) && !RL_ISSTATE(STATES_OPEN))
 		return 0;
-	/* on an empty line readline would take Ctrl-D as the end of input */
+	/* on an empty line, readline would take Ctrl-D for the end of the input */
 	if (k->cp == 'd' && !rl_end)
 		return 0;
 	if (!RL_ISSTATE(STATES_OPEN) && c) {
@@ -261,7 +261,7 @@ static int quoted_key(const struct key *k)
 	}
 }
 
-/* 1 if an incremental search uses the key: to extend, repeat, shorten or end the search. */
+/* 1 if an incremental search uses the key, which extends, repeats, shortens or ends the search. */
 static int is_search_key(const struct key *k)
 {
 	char c = (char)(k->cp & 0x1f);

@@ -69,8 +69,8 @@ static int begins(const char *s, const char *with, size_t n)
 
 /* ---- commands ---- */
 
-/* Find the first word that begins with text[0..n) in a list of words separated by blanks. *len: its length. NULL:
- * none. */
+/* Find the first word that begins with text[0..n) in a list of words that are separated by blanks. *len receives the
+ * length of the word. Returns NULL if there is no such word. */
 static const char *alias_with(const char *list, const char *text, size_t n, size_t *len)
 {
 	for (const char *p = list; *p; p += strspn(p, " ")) {
@@ -82,7 +82,8 @@ static const char *alias_with(const char *list, const char *text, size_t n, size
 	return NULL;
 }
 
-/* 1 if text[0..n), which begins with a slash, is the beginning of one of the command's synonyms. One letter is none. */
+/* 1 if text[0..n), which begins with a slash, is the beginning of one of the command's synonyms. A slash with one
+ * letter does not count. */
 static int has_synonym(const struct ui_command *c, const char *text, size_t n)
 {
 	size_t len;
@@ -90,8 +91,8 @@ static int has_synonym(const struct ui_command *c, const char *text, size_t n)
 	return n > 2 && (alias_with(c->words, text, n, &len) || alias_with(c->words, text + 1, n - 1, &len));
 }
 
-/* Offer commands: those whose names begin with the typed text, then those whose other names do, by these names, then
- * those of which only a synonym does. */
+/* Offer commands in this order: commands whose names begin with the typed text; commands with other names that begin
+ * with it, under these names; commands of which only a synonym begins with it. */
 static void find_commands(struct offers *o, const char *text, size_t at, const struct ui_command *commands)
 {
 	o->typed = at;
@@ -117,7 +118,8 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 	size_t len;
 	const char *alias;
 
-	/* A command of that name, which may be a prompt of the user, goes before one that has it as a synonym. */
+	/* a command with exactly this name, which may be a prompt of the user, has precedence over a command that has
+	 * it as a synonym */
 	for (int silent = 0; silent < 2; silent++)
 		for (const struct ui_command *c = commands; c->name; c++) {
 			if (strlen(c->name) == n && !memcmp(c->name, text, n))
@@ -156,7 +158,7 @@ static void find_names(struct offers *o, char *const *names, size_t n_names, con
 			offers_add(o, names[i], strlen(names[i]), "", 0);
 }
 
-/* Offer names of settings. After a name, offer the values of that setting. */
+/* Offer names of settings. If a name was typed already, offer the values of this setting. */
 static void find_settings(struct offers *o, const struct ui_setting *settings, const char *text, size_t arg, size_t at)
 {
 	size_t name = strcspn(text + arg, " \t="), value = arg + name;
@@ -182,11 +184,11 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 struct word {
 	struct str path;
 	char quote; /* the quote character that is open at the end of the path, or 0 */
-	/* slash_raw: offset in `path` of the byte after the last slash. slash_typed: offset of the same byte in the
-	 * text as the user typed it. */
+	/* slash_raw is the offset in `path` of the byte after the last slash. slash_typed is the offset of the same
+	 * byte in the text that the user typed. */
 	size_t slash_raw, slash_typed;
-	char slash_quote; /* the quote character that is open after the last slash, or 0 */
-	int blank;        /* 1: word_read() stopped at a blank */
+	char slash_quote; /* the quote character that is open directly after the last slash, or 0 */
+	int blank;        /* 1: word_read() has stopped at a blank */
 };
 
 static void word_free(struct word *w)
@@ -227,7 +229,8 @@ static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (q == '\'' && s[i] == '\'')
-			/* close the quote, write an escaped quote; the quote appended below opens it again */
+			/* close the quote and write an escaped quote; the quote that is appended below opens it
+			 * again */
 			str_adds(out, "'\\'");
 		else if ((!q && strchr(" \t\n\"'\\", s[i])) || (q == '"' && strchr("\"\\", s[i])))
 			str_adds(out, "\\");
@@ -313,7 +316,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	word_free(&w);
 }
 
-/* Return the offset of the path in an "@path" that reaches to byte `at`; SIZE_MAX: there is no such path. */
+/* If a word "@path" ends at byte `at`, return the offset of the path; else return SIZE_MAX. */
 static size_t at_word(const char *text, size_t at)
 {
 	for (size_t i = at, steps = 0; i > 0 && text[i - 1] != '\n' && steps < PATH_MOST; i--, steps++) {
@@ -330,8 +333,8 @@ static size_t at_word(const char *text, size_t at)
 	return SIZE_MAX;
 }
 
-/* Offer paths for a command's argument: for the whole argument, which may contain blanks; if nothing matches, for
- * its last word. */
+/* Offer paths for a command's argument. First take the whole argument for the path, which may contain blanks. If no
+ * path matches, take the last word of the argument. */
 static void find_file(struct offers *o, const char *text, size_t arg, size_t at)
 {
 	size_t word = arg;
@@ -414,7 +417,8 @@ static void append_offer(const struct offers *o, const char *name, size_t n, str
 		return;
 	}
 	if (!o->head.n && *name == '~' && n)
-		str_adds(out, "\\"); /* a file named "~...", not the home directory */
+		/* the name of the file begins with "~", so it must not be taken for the home directory */
+		str_adds(out, "\\");
 	quote(out, name, n, o->quote);
 }
 
@@ -460,7 +464,7 @@ void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
 	long rows = (long)(MIN(o->n, OFFER_ROWS)), top = 0;
 	int names = 0, w = a->w - 2, counted;
-	struct str count = { 0 }; /* " 3 of 40" if not all offers are visible */
+	struct str count = { 0 }; /* text such as " 3 of 40", if not all offers are visible */
 
 	if (rows > a->h)
 		rows = a->h;

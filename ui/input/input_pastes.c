@@ -11,10 +11,13 @@
 
 enum {
 	PASTE_FIRST = 0x10e000,
-	PASTES_MOST = 4096,       /* largest number of pastes; each is one of U+10E000 .. U+10EFFF */
-	PASTES_BYTES = 256 << 20, /* largest number of bytes of all pastes together */
+	/* maximum number of pastes; each paste is one of the characters U+10E000 .. U+10EFFF */
+	PASTES_MOST = 4096,
+	PASTES_BYTES = 256 << 20, /* maximum number of bytes of all pastes together */
 	LINES_SHOWN = 8,
-	BYTES_SHOWN = 1500, /* a paste of more bytes than this, or of more lines than LINES_SHOWN, is long */
+	/* maximum number of bytes of a short paste; a paste with more bytes, or with more lines than LINES_SHOWN, is
+	 * long */
+	BYTES_SHOWN = 1500,
 };
 
 static struct {
@@ -26,7 +29,7 @@ static size_t lines_of(const char *text, size_t n)
 {
 	size_t lines = 1;
 
-	for (size_t i = 0; i + 1 < n; i++) /* a line break at the end starts no line */
+	for (size_t i = 0; i + 1 < n; i++) /* a line break at the end of the text does not begin another line */
 		lines += text[i] == '\n';
 	return lines;
 }

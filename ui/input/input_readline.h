@@ -23,7 +23,8 @@
 #define SEQ_HOME        "\033[<Z"
 #define SEQ_END         "\033[<g"
 #define SEQ_COMMAND     "\033[<q"
-#define BYTE_NOTHING    "\377" /* a byte that is bound to a command that does nothing; it does not occur in UTF-8 */
+/* a byte that is bound to a command without any effect; the byte does not occur in UTF-8 */
+#define BYTE_NOTHING    "\377"
 
 /* readline states in which the next key is an argument of the previous one */
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)
@@ -39,47 +40,49 @@ struct input {
 	size_t n_names;
 	struct str history; /* path of the history file; empty = there is none */
 	FILE *null;
-	/* the program's locale; empty unless readline is starting a line, which changes the locale */
+	/* the program's locale; it is set only while readline begins a line, because readline changes the locale
+	 * then */
 	struct str locale;
 	struct str queue;
-	size_t taken;    /* how many bytes of `queue` readline has read */
+	size_t taken;    /* number of bytes of `queue` that readline has read */
 	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
-	/* earlier lines of an unfinished message; readline inserts them into its next line */
+	/* earlier lines of an unfinished message, which readline inserts into its next line */
 	struct str back;
 	struct str *message;
 	size_t n_message, cap_message;
-	int abandon;     /* 1: the line that ends is a discarded draft, not a message */
-	int spare_blank; /* 1: completion added a blank, so the next typed blank is ignored */
+	int abandon;     /* 1: the line that is ending is a discarded draft, not a message */
+	int spare_blank; /* 1: completion has added a blank, so the next blank that is typed is ignored */
 	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
 	int ask;         /* 1: a key that readline binds to completion was pressed */
 	struct offers offers;
-	/* width: columns of the area in which the line was drawn last. mark: columns of the prompt before the first
-	 * row, such as "> " */
+	/* `width` is the number of columns of the area in which the line was drawn last. `mark` is the number of
+	 * columns of the prompt before the first row, such as "> ". */
 	int width, mark;
 	size_t top; /* offset of the first visible byte */
-	int goal;   /* column that the cursor keeps while Up or Down is repeated; -1 = none */
+	int goal;   /* the column to which the cursor returns while Up or Down is repeated; -1 = none */
 };
 extern struct input input;
 
 /* ---- input_line.c ---- */
 
-int line_next_byte(FILE *); /* functions through which readline reads the queue */
+int line_next_byte(FILE *); /* the functions through which readline reads the queue */
 int line_bytes_wait(void);
 void line_draw_nothing(void);
 void line_ended(char *);
 char **line_no_completion(const char *text, int start, int end);
-void line_overrule(void); /* replaces user settings that break the input line */
+void line_overrule(void); /* replace settings of the user that break the input line */
 void line_bind_keys(void);
-/* Call before and after functions in which readline sets the locale from the environment. */
+/* Call these before and after functions in which readline sets the locale from the environment. */
 void line_locale_save(void);
 void line_locale_restore(void);
 void line_feed(const char *bytes, size_t n);
 void line_feeds(const char *seq);
 int line_is_vi(void);
 int line_vi_command(void);
-void line_settle(void); /* end a search, keeping the line found; cancel a half-typed command */
-void line_replace(size_t from, size_t to, const char *text); /* replaces bytes [from, to), in one undo step */
-/* move the cursor one row up or down; 0: there is no such row */
+void line_settle(void); /* end a search, and keep the line that was found; or cancel a half-typed command */
+/* replace bytes [from, to) of the line, as one step of undo */
+void line_replace(size_t from, size_t to, const char *text);
+/* move the cursor one row up or down; returns 0 if there is no such row */
 int line_move_row(int step);
 
 /* ---- input_line_keys.c ---- */

@@ -15,9 +15,9 @@
  * drawn */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
-/* How the input line draws one character of its text. len: bytes of the character and its marks. width: columns.
- * show[n_show]: the bytes drawn. named: 1 = something else is drawn instead of the character, such as "^A", the label
- * of a paste, or U+FFFD. */
+/* How the input line draws one character of its text. `len` is the number of bytes of the character with its marks, and
+ * `width` the number of its columns. show[n_show] has the bytes that are drawn. `named` is 1 if something else is drawn
+ * instead of the character, such as "^A", the label of a paste, or U+FFFD. */
 struct drawn_char {
 	size_t len;
 	int width, named;
@@ -48,8 +48,8 @@ static void set_shown_name(struct drawn_char *p, int32_t cp)
 	set_shown(p, s, (size_t)n, n);
 }
 
-/* Find the length, width and shown text of the character at s. n > 0; s[0] is not a newline. cols: columns of the
- * row. */
+/* Find the length, width and shown text of the character at s. It has at most n bytes (n > 0), and is not a newline.
+ * `cols` is the number of columns of the row. */
 static void row_cell(const char *s, size_t n, int cols, struct drawn_char *p)
 {
 	char label[32];
@@ -126,7 +126,7 @@ static size_t line_start(const struct wrapped *w, size_t at)
 
 size_t wrap_rows_to(const struct wrapped *w, size_t at, size_t *from, size_t want)
 {
-	size_t left = want; /* from[] is filled from its end */
+	size_t left = want; /* fill from[] from its end */
 
 	for (;;) {
 		size_t start = line_start(w, at), n = 0, skip;

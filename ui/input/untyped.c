@@ -67,7 +67,7 @@ static void words_add(uint64_t h)
 	set.hash[i] = h;
 }
 
-/* Find the next word after an @, at or after byte *end: bytes [*from, *end). Returns 0 if no word is left. */
+/* Find the next word that follows an @, at byte *end or later: bytes [*from, *end). Returns 0 if no word is left. */
 static int next_word(const char *text, size_t n, size_t *from, size_t *end)
 {
 	const char *at;
@@ -98,7 +98,7 @@ void untyped_note(const char *text, size_t n)
 		for (size_t i = from; i < end; i++) {
 			h = hash_step(h, (unsigned char)text[i]);
 			whole &= text[i] != '"' && text[i] != '\'' &&
-			         text[i] != '\\'; /* quoted or escaped blanks may belong to the word */
+			         text[i] != '\\'; /* a blank that is quoted or escaped may belong to the word */
 		}
 		words_add(hash_finish(h, whole));
 	}

@@ -25,7 +25,7 @@ static struct num rate_text(float v)
 	return out;
 }
 
-/* Format an attention mass. 0, which means "not observed", is shown as "-". */
+/* Format an attention mass. The value 0 means "not observed", and is shown as "-". */
 static struct num mass_text(float v)
 {
 	struct num out;
@@ -42,7 +42,7 @@ static struct num mass_text(float v)
 	return out;
 }
 
-/* Draw the newest events: tokens that entered, moved to another ring or were evicted; the newest first. */
+/* Draw the newest events, the newest first: tokens that entered, moved to another ring or were evicted. */
 static void flow_draw_examples(const struct cache_pane *p, const struct area *a)
 {
 	const struct ui_cache *c = &p->c;

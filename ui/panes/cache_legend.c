@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Append a sentence as a new line. It begins with the explained word and a colon. */
+/* Append a sentence as a new line. The sentence begins with the word that it explains, and a colon. */
 static void legend_add(struct str *s, const char *text)
 {
 	str_addf(s, "%s%s", s->n ? "\n" : "", text);
@@ -164,7 +164,7 @@ void legend_draw(const struct lines *l, const struct area *a, size_t top)
 		const char *text = r ? l->text.p + r->from : "", *colon = r ? memchr(text, ':', r->n) : NULL;
 
 		lines_draw(l, i, a, 0, (int)(i - top));
-		if (colon && *text != ' ') /* highlight the subject */
+		if (colon && *text != ' ') /* highlight the word that is explained */
 			area_restyle(a, 0, (int)(i - top), (int)text_width(text, (size_t)(colon - text)), ST_STRONG);
 	}
 }

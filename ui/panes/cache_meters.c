@@ -18,7 +18,7 @@ int cache_observed(const struct cache_pane *p)
 	return 0;
 }
 
-/* Widths, in columns, of the fields of a meter, without the bar. */
+/* Widths, in columns, of the fields of a meter other than its bar. */
 struct meter_form {
 	int name, stride, att, span, labels;
 };

@@ -19,7 +19,7 @@ int32_t ladder(const struct cache_pane *p, int v)
 	return p->ascii ? plain[v * 9 / 255] : 0x2581 + v * 8 / 255;
 }
 
-/* Return the character for a share of kept entries, 0 to 255: blank = none, solid block = all. */
+/* Return the character for a share of kept entries from 0 to 255. A blank means none, a solid block means all. */
 static int32_t kept_glyph(const struct cache_pane *p, int v)
 {
 	static const char plain[] = " .:*#";
@@ -55,8 +55,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* A data column covers p->c.per_col tokens. If a screen cell covers at most this many tokens, it shows one data
-	 * column. */
+	/* a data column covers p->c.per_col tokens: if a screen cell covers no more tokens, it shows one data column */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
 	if (lo >= p->c.cols)
@@ -83,7 +82,7 @@ static void draw_mark_row(const struct cache_pane *p, const struct area *a, int 
 		if (first < from || first >= from + span)
 			continue;
 		x = (int)((first - from) * a->w / span);
-		/* Cut the document's name so that it ends before the mark (^) of the next document. */
+		/* truncate the document's name, so that it ends before the mark (^) of the next document */
 		for (int k = 0; k < p->c.n_mark; k++)
 			if (p->c.mark[k].first > first && p->c.mark[k].first < from + span) {
 				int next = (int)((p->c.mark[k].first - from) * a->w / span);
@@ -130,8 +129,8 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 			if (best < 0 || p->kept[i] > p->kept[best])
 				best = i;
 		}
-		/* Round the average down, so that only cells kept in full get the highest glyph. But round a share
-		 * above 0 up to 1, so that only cells with nothing kept are blank. */
+		/* Round the average down, so that only cells of which everything is kept get the highest glyph. But
+		 * round a share above 0 up to 1, so that only cells of which nothing is kept are blank. */
 		most = sum / (end - first);
 		if (sum && !most)
 			most = 1;

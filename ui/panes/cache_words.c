@@ -1,5 +1,5 @@
-/* ui/panes/cache_words.c - describes the cache in plain words: what it remembers, what it forgot, and which parts of
- * the text get the attention. */
+/* ui/panes/cache_words.c - describes the cache in plain words: what it remembers, what it has forgotten, and which of
+ * its regions get the attention. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void draw_forgot(const struct cache_pane *p, const struct area *a, int y)
 		          num_short(c->thinned).s);
 }
 
-/* Draw the regions' shares of attention, largest first. */
+/* Draw the regions' shares of attention, beginning with the largest. */
 static void draw_looks(const struct cache_pane *p, const struct area *a, int y)
 {
 	int x = draw_label(a, y, "looks at"), said = 0;

@@ -1,8 +1,8 @@
 /* ui/panes/doc_text.c - prepares a document's text for display, once, when the document is first shown.
  *
- * Control characters are filtered, the text is cut into chunks at line ends, and pages and headings are collected. The
- * report of evicted words uses offsets in the original text, so a table maps offsets in the filtered text to them. The
- * table has entries only where the filter changed the length. */
+ * Control characters are filtered, the text is split into chunks at line ends, and pages and headings are collected.
+ * The report of evicted words uses offsets in the original text, so a table maps offsets in the filtered text to them.
+ * The table has entries only where the filter changed the length. */
 #include "ui/panes/doc_text.h"
 #include "ui/text/text.h"
 
@@ -13,8 +13,8 @@
 #include <strings.h>
 
 #define CHUNK        (16u << 10)
-/* When the offset table has this many entries, new entries are at least 64 bytes apart. So a hostile text cannot fill
- * the memory. */
+/* When the offset table has this number of entries, new entries are at least 64 bytes apart, so that a hostile text
+ * cannot fill the memory. */
 #define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
@@ -32,7 +32,7 @@ void doc_text_free(struct doc_text *d)
 	free(d->span);
 }
 
-/* Grow a table, by doubling, if it is full. */
+/* If a table is full, double its size. */
 static void *grow_table(void *table, size_t n, size_t *cap, size_t size)
 {
 	if (n < *cap)
@@ -47,7 +47,7 @@ static void add_point(struct doc_text *d, size_t raw)
 {
 	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
 
-	/* Add no entry if original and filtered text have grown by the same length since the last entry. */
+	/* add no entry if the original text and the filtered text have grown by the same length since the last entry */
 	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
@@ -69,7 +69,7 @@ static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to
 	d->text.n = at;
 	for (size_t i = from, len; i < to; i += len) {
 		int32_t cp;
-		/* Pass printable ASCII, which the filter keeps unchanged, in long runs. */
+		/* pass printable ASCII, which the filter keeps unchanged, in long sequences */
 		for (len = 0; i + len < to && d->raw[i + len] >= 0x20 && d->raw[i + len] < 0x7f;)
 			len++;
 		if (!len)
@@ -95,7 +95,7 @@ static void add_page(struct doc_text *d, int ascii)
 	str_adds(&d->text, ascii ? " --\n" : " \xe2\x94\x80\xe2\x94\x80\n");
 }
 
-/* Return the offset after the next byte c, or the end of the text. */
+/* Return the offset after the next byte c; if there is none, the end of the text. */
 static size_t after_byte(const struct doc_text *d, size_t from, char c)
 {
 	const char *at = memchr(d->raw + from, c, d->n_raw - from);
@@ -103,8 +103,8 @@ static size_t after_byte(const struct doc_text *d, size_t from, char c)
 	return at ? (size_t)(at - d->raw) + 1 : d->n_raw;
 }
 
-/* If the text has no form feeds, collect its page marks: the offset in the original at which each page begins, except
- * the first page. Returns their number. */
+/* If the text has no form feeds, collect its page marks: the offset in the original text at which each page begins,
+ * except the first page. Returns their number. */
 static size_t marked_pages(struct doc_text *d, size_t **out)
 {
 	size_t n = 0;
@@ -166,15 +166,15 @@ static void clean_all(struct doc_text *d, int ascii)
 	size_t solid = d->n_raw;
 	int ff;
 
-	/* solid: end of the last character that is not white space. A form feed after it begins no page. */
+	/* `solid` is the end of the last character that is not white space: a form feed after it begins no page */
 	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
 		solid--;
 	clean_init(&c, 0);
 	for (size_t i = 0, line = 0, page = 0; i < d->n_raw;) {
 		size_t end;
 
-		/* `line` is the offset after the next newline, and `page` is the offset after the next form feed. Each
-		 * is computed again when the offset i has reached it. */
+		/* `line` is the offset after the next newline, and `page` the offset after the next form feed. Each of
+		 * them is computed again when the offset i has reached it. */
 		if (line <= i)
 			line = after_byte(d, i, '\n');
 		if (page <= i)
@@ -197,7 +197,7 @@ static void clean_all(struct doc_text *d, int ascii)
 		str_adds(&d->text, "");
 }
 
-/* 1 if, judging by the file's name, '#' at the start of a line begins a heading, not a comment. */
+/* 1 if the file's name suggests that '#' at the start of a line begins a heading, not a comment. */
 static int headings_expected(const char *name)
 {
 	static const char *const kind[] = { "md",   "markdown", "mkd", "txt", "text", "html", "htm",
@@ -212,8 +212,8 @@ static int headings_expected(const char *name)
 	return 0;
 }
 
-/* Parse a heading line s[0..n), such as "## Words". Returns its level, 1 to 6; 0 = the line is no heading. *from, *len:
- * its words. */
+/* Parse a heading line s[0..n), such as "## Words". Returns the level, 1 to 6; 0 = the line is not a heading. *from and
+ * *len receive the offset and length of the words. */
 static int heading_line(const char *s, size_t n, size_t *from, size_t *len)
 {
 	size_t i = 0;
@@ -244,7 +244,7 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 	d->head[d->n_head++] = (struct head){ (uint32_t)at, (uint32_t)(from + n), level };
 }
 
-/* Add a heading for each heading mark of the document: the line that contains the mark. */
+/* Add a heading for each heading mark of the document: the heading is the line that contains the mark. */
 static void marked_heads(struct doc_text *d)
 {
 	for (size_t i = 0; i < d->n_mark && d->n_head < HEADS_MOST; i++) {
@@ -266,7 +266,7 @@ static void marked_heads(struct doc_text *d)
 	}
 }
 
-/* Count lines, cut chunks, find headings. */
+/* Count the lines, divide the text into chunks, and find the headings. */
 static void look_at_lines(struct doc_text *d)
 {
 	const char *s = d->text.p;
@@ -406,7 +406,7 @@ const char *doc_text_title(const struct doc_text *d, const struct head *h, size_
 		size_t page = doc_text_page(d, h->at);
 
 		end = page <= d->n_page ? d->page[page - 1] : d->text.n;
-		/* Skip the page separator. */
+		/* skip the page separator */
 		while (page > 1 && at < end && s[at++] != '\n')
 			;
 	}
@@ -453,7 +453,7 @@ uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
 	}
 	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
 	/* The filter may have replaced a character by fewer bytes. Then some bytes of the original character have no
-	 * byte in the filtered text. Map these to the beginning of the next character. */
+	 * byte in the filtered text: map them to the beginning of the next character. */
 	if (lo < d->n_point && clean > d->point[lo].clean)
 		clean = d->point[lo].clean;
 	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;

@@ -8,25 +8,28 @@
  * bits */
 #define DOC_TEXT_MOST (256u << 20)
 
-/* Two offsets of the same place of a document: in the filtered text (clean) and in the original (raw). Points are
- * stored where the filter changed the length. Between two points, both offsets grow by the same amount. */
+/* The two offsets of a place in a document: `clean` is the offset in the filtered text, `raw` the offset in the
+ * original text. Points are stored where the filter changes the length. Between two points, both offsets grow by the
+ * same amount. */
 struct point {
 	uint32_t raw, clean;
 };
-/* A heading. at, n: the heading's line, with its '#', is n bytes of the filtered text from byte `at` on. */
+/* A heading. Its line, including the '#', is n bytes of the filtered text from byte `at` on. */
 struct head {
 	uint32_t at, n;
 	int level;
 };
-/* A part of the filtered text. at: offset of the chunk's first byte. line: number of lines before the chunk. */
+/* A part of the filtered text. `at` is the offset of the chunk's first byte, and `line` the number of lines before the
+ * chunk. */
 struct chunk {
 	uint32_t at, line;
 };
 
 struct doc_text {
-	struct str name; /* without control characters */
+	struct str name; /* name of the document, without control characters */
 	char *raw;
-	/* bytes of `raw`, the text as posted; both are compared to recognise a document that is posted again */
+	/* number of bytes of `raw`, the text as posted; both are compared to recognise a document that is posted
+	 * again */
 	size_t n_raw;
 	int ready;
 	int32_t tokens, first; /* see struct ui_document */
@@ -34,11 +37,12 @@ struct doc_text {
 	struct point *point;
 	size_t n_point, cap_point;
 	struct mark *mark;
-	size_t n_mark; /* mark[n_mark]: page and heading marks as posted, at offsets in the original */
-	/* page[i]: offset of the page separator before page i + 2 */
+	size_t n_mark; /* mark[n_mark] has the page and heading marks as posted, at offsets in the original text */
+	/* page[i] is the offset of the page separator before page i + 2 */
 	uint32_t *page;
 	size_t n_page, cap_page;
-	/* label[i]: label of page i + 1, for n_page + 1 pages; label is NULL if the document has no page marks */
+	/* label[i] is the label of page i + 1, for n_page + 1 pages; `label` is NULL if the document has no page
+	 * marks */
 	const char **label;
 	struct head *head;
 	size_t n_head, cap_head;
@@ -46,9 +50,9 @@ struct doc_text {
 	size_t n_chunk, cap_chunk; /* n_chunk is at least 1 */
 	uint32_t n_line;
 	struct ui_span *span;
-	size_t n_span; /* span[n_span]: ascending byte ranges of the original, each kept or evicted */
-	double kept;   /* share of bytes whose tokens are kept by some KV head; < 0 = unknown */
-	uint32_t top;  /* first byte on the screen */
+	size_t n_span; /* span[n_span] has ascending byte ranges of the original text; each is kept or evicted */
+	double kept;   /* share of the bytes whose tokens are kept by at least one KV head; < 0 = unknown */
+	uint32_t top;  /* offset of the first byte on the screen */
 };
 void doc_text_free(struct doc_text *);
 /* Compute the filtered text and its tables, once. */
@@ -60,14 +64,14 @@ size_t doc_text_chunk(const struct doc_text *, uint32_t at);
 /* Return the number, from 1, of the line or page that contains byte `at` of the filtered text. */
 uint32_t doc_text_line(const struct doc_text *, uint32_t at);
 size_t doc_text_page(const struct doc_text *, uint32_t at);
-/* Return the number, from 1, of the heading at or above the byte; 0 = none. */
+/* Return the number, from 1, of the last heading at or above byte `at`; 0 = there is none. */
 size_t doc_text_head(const struct doc_text *, uint32_t at);
-int doc_text_evicted(const struct doc_text *, uint32_t at); /* 1 if the byte's token is evicted in all KV heads */
-/* Return the offset in the filtered text that corresponds to offset `raw` in the original. */
+int doc_text_evicted(const struct doc_text *, uint32_t at); /* 1 if the token of byte `at` is evicted in all KV heads */
+/* Return the offset in the filtered text for offset `raw` in the original text. */
 uint32_t doc_text_clean(const struct doc_text *, size_t raw);
-/* Return the offset at which a line begins; lines are counted from 1. */
+/* Return the offset at which a line begins. The first line has the number 1. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
-/* Return the title that the outline shows for a heading or page: *n bytes. */
+/* Return the title that the outline shows for a heading or page. *n receives its length. */
 const char *doc_text_title(const struct doc_text *, const struct head *, size_t *n);
 
 #endif

@@ -12,7 +12,7 @@ struct match {
 	uint32_t from, end;
 };
 
-/* Find the matches on the screen. */
+/* Find the matches that are on the screen. */
 static size_t visible_matches(const struct documents_pane *p, const struct doc_text *d, uint32_t from, uint32_t end,
                               struct match *out)
 {
@@ -39,14 +39,14 @@ struct marks {
 	int n_shade;
 };
 
-#define SHADED_FROM 0.05f /* share of attention below which a source is not shaded */
+#define SHADED_FROM 0.05f /* minimum share of attention of a source that is shaded */
 
-/* Collect the posted sources that are in this document. The more attention a source had, the brighter it is drawn. */
+/* Collect the posted sources that are in this document. A source with a larger share of attention is drawn brighter. */
 static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
 {
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
-		/* Use only the three brightest heat colours: text in the darker colours is hard to read. */
+		/* use only the three brightest heat colours, because text in the darker colours is hard to read */
 		unsigned step = s->share < 0   ? HEATS - 3
 		                : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3)
 		                               : HEATS - 1;
@@ -132,7 +132,8 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* Draw the names, such as "1 report.pdf 2 notes.md", scrolled so that the current document is visible. */
+/* Draw the names of the documents, such as "1 report.pdf 2 notes.md", scrolled so that the current document is
+ * visible. */
 static void draw_names(struct documents_pane *p, const struct area *a)
 {
 	size_t from = p->at;
@@ -167,7 +168,8 @@ static uint32_t status_byte(struct documents_pane *p)
 	return p->asked < documents_end_of(p, last) ? p->asked : d->top;
 }
 
-/* Append which part of the document is visible, as lines, pages and tokens. w: columns of the pane. */
+/* Append which part of the document is visible, as lines, pages and tokens. `w` is the number of columns of the
+ * pane. */
 static void add_position(struct documents_pane *p, int w, struct str *out)
 {
 	struct doc_text *d = documents_current(p);
@@ -313,7 +315,7 @@ void documents_draw(struct documents_pane *p, const struct area *a)
 		draw_names(p, a);
 	foot = a->h > 1 && (!p->pane.framed || p->asking);
 	text = area_part(a, 0, top, a->w, a->h - top - foot);
-	/* Text needs at least four columns. */
+	/* draw the outline only if the text keeps at least four columns */
 	if (text.w >= 4 && text.h > 0 && p->outline)
 		draw_outline(p, &text);
 	else if (text.w >= 4 && text.h > 0)

@@ -14,7 +14,8 @@ void documents_set_words(struct documents_pane *p, const char *s, size_t n)
 	str_free(&clean);
 }
 
-/* Return the first match at or after `from`; with back = 1, the last match before it. SIZE_MAX = none. */
+/* Return the first match at or after offset `from`; if `back` is 1, the last match before it. SIZE_MAX = there is
+ * none. */
 static size_t find_match(const struct documents_pane *p, const struct doc_text *d, uint32_t from, int back, size_t *len)
 {
 	enum { WINDOW = 64 << 10, BEYOND = 4096 };

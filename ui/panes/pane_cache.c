@@ -91,8 +91,8 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
 }
 
-/* Add the shares of attention of all cache regions (sinks, prefix, rings) to the history. If the regions have changed,
- * restart the history. */
+/* Add the shares of attention of all cache regions (sinks, prefix, rings) to the history. If the regions are not the
+ * same as before, begin the history anew. */
 static void history_add(struct cache_pane *p, const struct ui_cache *was)
 {
 	int same = was->n_region == p->c.n_region;
@@ -148,7 +148,7 @@ void cache_pane_post(struct pane *pane, const struct ui_cache *c)
 
 void cache_pick_layer(struct cache_pane *p, int layer)
 {
-	/* Before the first post the number of layers is unknown. */
+	/* before the first post, the number of layers is unknown */
 	p->layer = clamp(layer, 0, p->posted && p->c.n_layer ? p->c.n_layer - 1 : LAYERS_MOST - 1);
 }
 
@@ -272,7 +272,7 @@ static int take_rows(const struct area *a, int *y, int rows, int gap, struct are
 	return 1;
 }
 
-/* Draw a thin rule with a title. */
+/* Draw a thin horizontal line with a title. */
 static void box_title(const struct cache_pane *p, const struct area *a, const char *title)
 {
 	area_fill(a, 0, 0, a->w, ST_RULE, p->ascii ? '-' : 0x2500);
@@ -331,7 +331,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 		part.h = 1;
 		box_title(p, &part, "where it looks, over time");
 	}
-	/* Draw recent events and the legend if they fit. */
+	/* draw recent events and the legend, if they fit */
 	if (went_rows(p) && take_box(p, &a, &y, went_rows(p), "last words that", &part))
 		went_draw(p, &part);
 	legend_plain(p, a.w, &legend);
@@ -374,7 +374,7 @@ static enum pane_key cache_pane_key(struct pane *pane, const struct key *k, stru
 	struct cache_pane *p = (struct cache_pane *)pane;
 
 	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q')) {
-		/* Leaving a small form closes its legend. */
+		/* when a small form is left, its legend is closed */
 		if (!p->full)
 			p->legend = 0;
 		return PANE_CLOSE;

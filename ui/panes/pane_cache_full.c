@@ -18,7 +18,8 @@ enum part { TITLE, METERS, NUMBERS, KEPT, READS, FLOW, HISTORY_PART, STRIP, HEAT
 
 /* ---- heat ---- */
 
-/* Return the highest heat value, among n_layer layers from `layer` on, in screen cell x of w. */
+/* Screen cell x of w cells stands for one or more columns of the heat map. Return the highest heat value in these
+ * columns, among n_layer layers from `layer` on. */
 static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, int x)
 {
 	int first, end, most = 0;
@@ -37,8 +38,8 @@ static int halves_per_row(const struct cache_pane *p)
 	return p->color && !p->ascii ? 2 : 1;
 }
 
-/* Return how many layers are drawn in one row of the heat map. With colours, a row has two halves; then return how many
- * layers are drawn in one half. */
+/* Return how many layers share one row of the heat map. With colours, a row has two halves; then return how many layers
+ * share one half. */
 static int layers_each(const struct cache_pane *p, int rows)
 {
 	int slots = rows * halves_per_row(p);
@@ -81,7 +82,7 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 
 /* ---- the picked layer ---- */
 
-/* Find the peaks of the picked layer, highest first. */
+/* Find the peaks of the picked layer, beginning with the highest. */
 static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 {
 	const uint8_t *row = p->heat + (size_t)p->layer * (size_t)p->c.cols;
@@ -96,8 +97,8 @@ static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 				best = i;
 		if (best < 0)
 			break;
-		/* Exclude the slopes of the peak: the columns at its left and right, up to where the values rise
-		 * again. */
+		/* exclude the slopes of the peak, which are the columns at its left and right up to where the values
+		 * rise again */
 		for (int i = best; i < p->c.cols && (i == best || (!taken[i] && row[i] <= row[i - 1])); i++)
 			taken[i] = 1;
 		for (int i = best - 1; i >= 0 && !taken[i] && row[i] <= row[i + 1]; i--)
@@ -107,7 +108,7 @@ static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 	return n;
 }
 
-/* Return the data column under the cursor; -1 = none. */
+/* Return the data column under the cursor; -1 = there is none. */
 static int cursor_column(const struct cache_pane *p)
 {
 	int at[PEAKS_MOST];
@@ -115,7 +116,7 @@ static int cursor_column(const struct cache_pane *p)
 	return p->at >= 0 ? p->at : p->heat_any && find_peaks(p, at) ? at[0] : -1;
 }
 
-/* Return which of w screen cells shows data column `col`; -1 = the column is not visible. */
+/* Return which of the w screen cells shows data column `col`; -1 = the column is not visible. */
 static int cell_of(const struct cache_pane *p, int w, int col)
 {
 	for (int i = 0, first, end; col >= 0 && i < w; i++) {
@@ -126,7 +127,7 @@ static int cell_of(const struct cache_pane *p, int w, int col)
 	return -1;
 }
 
-/* Append the tokens of a column, "124-127". */
+/* Append the numbers of the tokens in a column, "124-127". */
 static void add_tokens(const struct cache_pane *p, int col, struct str *out)
 {
 	int64_t first = (int64_t)col * p->c.per_col, last = first + p->c.per_col - 1, all = cache_tokens(p) - 1;
@@ -137,7 +138,7 @@ static void add_tokens(const struct cache_pane *p, int col, struct str *out)
 		str_addf(out, "-%s", num_count(last).s);
 }
 
-/* Write the words of a column at x; returns the x after them. */
+/* Write the words of a column, beginning at x. Return the x after them. */
 static int put_column(const struct cache_pane *p, const struct area *a, int x, int y, unsigned style, int col)
 {
 	struct str s = { 0 };
@@ -215,7 +216,7 @@ static unsigned legend_of(const struct area *a)
 	       LEGEND_STRIP | LEGEND_HEAT | LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
 }
 
-/* Decide how many rows each part of the pane gets. beside: 1 = attention over time is drawn at the right of other
+/* Decide how many rows each part of the pane gets. If `beside` is 1, attention over time is drawn at the right of other
  * parts and needs no rows. */
 static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS],
                       struct lines *legend)
@@ -247,7 +248,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_lay_out(p, legend_of(a), a->w, legend);
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
-		/* The user asked for the legend: drop these parts to make room. If that is not enough, drop all
+		/* The user has asked for the legend: drop these parts to make room. If that is not enough, drop all
 		 * parts. */
 		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
@@ -276,7 +277,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		more = MIN(more, left);
 		rows[HEAT] += MAX(more, 0);
 		left -= MAX(more, 0);
-		/* Drop rows of the heat map that would be empty. */
+		/* drop rows of the heat map that would be empty */
 		while (rows[HEAT] > 1 &&
 		       (rows[HEAT] - 1) * halves_per_row(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
 			rows[HEAT]--;
@@ -397,7 +398,7 @@ static void zoom(struct cache_pane *p, int closer)
 		p->from = 0;
 }
 
-/* Move the cursor by `way` columns and keep it visible. */
+/* Move the cursor by `way` columns, and keep it visible. */
 static void move_cursor(struct cache_pane *p, int way)
 {
 	int col = cursor_column(p) + way;
@@ -432,7 +433,7 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 {
 	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
 
-	/* If part of the legend does not fit, the paging keys scroll the legend. */
+	/* if the legend does not fit as a whole, the paging keys scroll it */
 	if (p->legend_more > 0 && (k->code == K_PAGE_DOWN || k->code == K_PAGE_UP || cp == ' ')) {
 		p->legend_top += k->code == K_PAGE_UP ? -LEGEND_PAGE : LEGEND_PAGE;
 		if (p->legend_top > p->legend_more)

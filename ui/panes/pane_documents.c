@@ -1,7 +1,7 @@
 /* ui/panes/pane_documents.c - the documents pane: a pager for the documents' texts.
  *
- * The first row has the names of the documents, if there are several. Then follows the text, wrapped; evicted words are
- * dimmed, matches marked. The last row tells the position, or is the search line.
+ * If there are several documents, the first row has their names. The text follows, wrapped; its evicted words are
+ * dimmed, and matches are marked. The last row shows the position or the search line.
  *
  * A document may have many megabytes. Only visible chunks are wrapped, and the last few wrapped chunks are cached. A
  * position is a byte offset, not a line number, so the whole text never has to be wrapped. */
@@ -183,7 +183,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	p->asking = NOTHING;
 	p->count = -1;
 	str_clear(&p->say);
-	/* End the search. Its highlighted matches would look like the passage that is to be shown. */
+	/* end the search, because its highlighted matches would look like the passage that must be shown */
 	str_clear(&p->words);
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, MAX(to, from)) - p->found;
@@ -277,7 +277,7 @@ static enum pane_key other_document(struct documents_pane *p, int step)
 	return PANE_USED;
 }
 
-/* Handle a letter.  count: number typed before it, -1 = none. */
+/* Handle a letter.  `count` is the number that was typed before the letter, -1 = none. */
 static enum pane_key letter(struct documents_pane *p, int32_t cp, int64_t count)
 {
 	int64_t times = count > 0 ? count : 1;
@@ -358,7 +358,8 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 	case K_END: documents_set_top(p, (uint32_t)d->text.n); break;
 	case K_TAB: outline_open(p); break;
 	case K_ESC:
-		/* Esc cancels a typed number, else removes the match marks, else closes the pane. */
+		/* Esc cancels a number that is being typed; otherwise it removes the match marks; otherwise it closes
+		 * the pane */
 		if (count >= 0)
 			return PANE_USED;
 		if (p->words.n) {
@@ -379,7 +380,7 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 
 static void documents_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
-	/* drop const: documents_title() wraps chunks and caches them */
+	/* drop const, because documents_title() wraps chunks and caches them */
 	struct documents_pane *p = (struct documents_pane *)pane;
 
 	documents_title(p, p->w, left, right);

@@ -18,7 +18,7 @@ struct laid {
 	struct lines lines;
 };
 
-/* Position of a wrapped line. */
+/* The position of a wrapped line. */
 struct pos {
 	size_t chunk, line;
 };
@@ -40,18 +40,19 @@ struct documents_pane {
 	 * letter. If `back` is 1, the last search went up. */
 	struct str words;
 	int fold, back;
-	uint32_t found, found_n; /* the current match: its first byte and length; length 0 = none */
+	/* the current match: offset of its first byte, and length; the length is 0 if there is no match */
+	uint32_t found, found_n;
 	/* The last call of documents_pane_show() opened the document with index asked_in - 1, at byte `asked` of its
 	 * text. asked_in is 0 if there was no such call. */
 	uint32_t asked;
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];
-	size_t n_source; /* source[n_source]: the sources posted last, which are shaded */
+	size_t n_source; /* source[n_source] has the sources that were posted last, which are shaded */
 	int64_t count;   /* number that was typed before a command key; -1 = none */
 	int outline;
 	struct list heads;
 	int heads_rows;
-	struct str say; /* message, shown until the next key */
+	struct str say; /* message that is shown until the next key */
 };
 
 /* ---- documents_places.c ---- */
@@ -59,10 +60,12 @@ struct doc_text *documents_current(const struct documents_pane *); /* returns NU
 void documents_say(struct documents_pane *, const char *what);     /* show a message until the next key */
 /* The functions below need an open document that is ready (doc_text_ready()). */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
-struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* returns the wrapped line that contains a byte */
-uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* returns the first byte of a wrapped line */
-uint32_t documents_end_of(struct documents_pane *, struct pos);    /* returns the byte after a wrapped line */
-/* Move *pos by `step` lines, but not beyond the document. Returns the part of `step` that was left. */
+struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* return the wrapped line that contains byte `at` */
+/* return the offset of the first byte of a wrapped line */
+uint32_t documents_byte_of(struct documents_pane *, struct pos);
+/* return the offset of the byte after a wrapped line */
+uint32_t documents_end_of(struct documents_pane *, struct pos);
+/* Move *pos by `step` lines, but not beyond the document. Return the part of `step` that is left then. */
 int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);
 /* scroll to byte `at`, but not beyond the last page */
 void documents_set_top(struct documents_pane *, uint32_t at);
@@ -73,7 +76,8 @@ void documents_go_to_page(struct documents_pane *, int64_t page);
 
 /* ---- documents_find.c ---- */
 void documents_set_words(struct documents_pane *, const char *, size_t n);
-/* Go to the next match (back = 1: the previous one). The search starts at the current match if that is visible. */
+/* Go to the next match; if `back` is 1, to the previous match. The search begins at the current match if this match is
+ * visible. */
 void documents_find(struct documents_pane *, int back);
 
 /* ---- documents_draw.c ---- */

@@ -1,4 +1,4 @@
-/* ui/panes/pane_help.c - the help pane: lists all keys and commands, from the tables that also run them.
+/* ui/panes/pane_help.c - the help pane: lists all keys and commands, from the same tables by which they are run.
  *
  * The text is laid out once per width, with names at the left and wrapped descriptions at the right. In a narrow pane,
  * each description is below its name. */
@@ -22,13 +22,13 @@ struct help_pane {
 	struct str text;
 	struct help_line *line;
 	size_t n_line, cap_line;
-	int width; /* width of the layout; 0 = none yet */
+	int width; /* width in columns of the layout; 0 = there is no layout yet */
 	int rows;  /* number of text rows when the pane was last drawn */
 	size_t top;
 	int asking;  /* 1: the search line is open */
-	size_t from; /* top row when the search line was opened */
+	size_t from; /* the top row at the time when the search line was opened */
 	struct edit pattern;
-	struct str words; /* the pattern to search for */
+	struct str words; /* the pattern for which the help is searched */
 	int fold;         /* 1: ignore case, because the pattern has no capital letter */
 };
 
@@ -99,7 +99,7 @@ static void add_row(struct help_pane *p, const char *name, const char *does)
 	}
 	for (int first = 1; at < n || first; first = 0) {
 		size_t take = n - at;
-		if (take > room) /* cut at the last blank that fits, or inside a word */
+		if (take > room) /* end the line at the last blank that fits, or inside a word */
 			for (take = room; take && does[at + take] != ' '; take--)
 				;
 		if (!take)
@@ -203,7 +203,8 @@ static void pattern_set(struct help_pane *p)
 	p->fold = p->words.n && !has_capitals(p->words.p, p->words.n);
 }
 
-/* Return the offset of the first match in a line from byte `from` on, and its length in *len; -1 = no match. */
+/* Return the offset of the first match in a line, from byte `from` of the line on. *len receives its length. -1 = there
+ * is no match. */
 static int match_at(const struct help_pane *p, size_t line, size_t from, size_t *len)
 {
 	const struct help_line *l = &p->line[line];
@@ -220,8 +221,8 @@ static int has_match(const struct help_pane *p, size_t line)
 	return match_at(p, line, 0, &len) >= 0;
 }
 
-/* Return the number of lines with a match. *at: which of these lines, counted from 1, is the first at or below the top
- * row; 0 = none. */
+/* Return the number of lines with a match. *at receives which of these lines, counted from 1, is the first at or below
+ * the top row; 0 = none is. */
 static size_t count_matches(const struct help_pane *p, size_t *at)
 {
 	size_t n = 0;
@@ -236,8 +237,8 @@ static size_t count_matches(const struct help_pane *p, size_t *at)
 	return n;
 }
 
-/* Scroll to the next (step > 0) or previous line with a match, starting at line `from` and wrapping around at the
- * end. */
+/* Scroll to a line with a match: the next one if `step` is positive, else the previous one. The search begins at line
+ * `from` and wraps around at the end. */
 static void search(struct help_pane *p, size_t from, int step)
 {
 	for (size_t i = 0; i < p->n_line; i++) {
@@ -249,7 +250,7 @@ static void search(struct help_pane *p, size_t from, int step)
 	}
 }
 
-/* Return the index of the line that begins with the command's name; 0 = none. */
+/* Return the index of the line that begins with the name of a command; 0 = there is none. */
 static size_t line_of(const struct help_pane *p, const char *name)
 {
 	size_t n = strlen(name);
@@ -289,7 +290,7 @@ void help_pane_find(struct pane *pane, const char *words)
 			p->top = line_of(p, c->name);
 			return;
 		} else if (!has_match(p, p->top) && has_word(c->words, words, n)) {
-			help_pane_find(pane, c->name); /* a synonym is written nowhere: find the command's name */
+			help_pane_find(pane, c->name); /* the help does not show synonyms: find the command's name */
 			return;
 		}
 }
@@ -417,7 +418,7 @@ static enum pane_key help_pane_key(struct pane *pane, const struct key *k, struc
 	struct help_pane *p = (struct help_pane *)pane;
 	int page = MAX(p->rows, 1);
 
-	/* Lay the text out here: a key may come before the first draw. */
+	/* lay the text out here, because a key may come before the first drawing */
 	lay_out(p, p->width ? p->width : 80);
 	if (p->asking)
 		return ask_key(p, k);

@@ -4,8 +4,8 @@
  * The first row is the filter. A word of the filter matches an entry in one of these ways: the entry's name contains
  * the word, or contains its letters in the same order; a word of the description, or a synonym, begins with the word.
  * Each matching word adds the square of its length to the entry's sum. Only the entries with the greatest sum are
- * shown. So words that match no entry are ignored ("how do i quit"). Whole words rank before scattered letters, names
- * before descriptions.
+ * shown. So words that match no entry are ignored ("how do i quit"). Entries that match with whole words rank before
+ * those with scattered letters, and matches in names before matches in descriptions.
  *
  * Enter runs the entry. A command that needs arguments is put into the input line instead; Tab does so for every
  * command. */
@@ -19,10 +19,10 @@
 enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 
 struct item {
-	struct palette_choice is; /* the item owns the string `is.text` */
+	struct palette_choice is; /* the item owns the string is.text */
 	const char *kind;
-	struct str name, does; /* one line each, without control characters */
-	const char *words;     /* synonyms for the filter; not shown */
+	struct str name, does; /* name and description: one line each, without control characters */
+	const char *words;     /* synonyms that the filter also searches; they are not shown */
 	int score, fits;       /* results of score_item() for the current filter */
 };
 struct items {
@@ -32,7 +32,8 @@ struct items {
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y; /* rows: number of rows of the list drawn last. y: screen row of its first row */
+	/* `rows` is the number of rows of the list that was drawn last; `y` is the screen row of its first row */
+	int ascii, rows, y;
 	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;
@@ -82,7 +83,7 @@ static struct pane *palette_pane_create(const struct ui_options *o)
 	for (const struct ui_command *c = o->commands; c && c->name; c++) {
 		struct str name = { 0 }, does = { 0 };
 		struct item *x;
-		/* Arguments in brackets are optional. */
+		/* arguments in brackets are optional */
 		int needs = *c->args && *c->args != '[';
 
 		str_addf(&name, "%s%s%s", c->name, *c->args ? " " : "", c->args);
@@ -129,7 +130,8 @@ static int is_word_start(const char *s, size_t at)
 	return !at || strchr(" -/,.|[_", s[at - 1]);
 }
 
-/* Rate how well the name contains the letters of a word (lower case) in the same order; 0 = some letter is missing. */
+/* Rate how well the name contains the letters of a word in the same order. The word is in lower case. 0 = a letter is
+ * missing. */
 static int letters_score(const struct str *name, const char *word, size_t n)
 {
 	size_t at = 0;
@@ -146,8 +148,8 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		/* The letter scores 3 if it is the first of the word, or if it directly follows the letter that matched
-		 * before it. Otherwise it scores 1. */
+		/* a letter scores 3 if it is the first of the word, or if it directly follows the letter that matched
+		 * before it; otherwise it scores 1 */
 		score += run && i ? 1 : 3;
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;
@@ -156,7 +158,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 	return score;
 }
 
-/* Return the offset of the first word in the text that begins with `word`; SIZE_MAX = none. */
+/* Return the offset of the first word in the text that begins with `word`; SIZE_MAX = there is none. */
 static size_t word_begins(const char *text, size_t n_text, const char *word, size_t n)
 {
 	size_t at = 0, len;
@@ -185,8 +187,8 @@ static int word_score(const struct item *x, const char *word, size_t n)
 	return MAX(score, does);
 }
 
-/* Compute the entry's score and its `fits`. fits: sum of the squared lengths of those words of the filter that match
- * it. */
+/* Compute the entry's score and its `fits`. `fits` is the sum of the squared lengths of those words of the filter that
+ * match the entry. */
 static void score_item(struct item *x, const char *words, size_t n)
 {
 	x->score = 1;
@@ -222,7 +224,7 @@ static void show_items(struct palette_pane *p, struct items *l, int fits)
 
 		if (x->fits < fits)
 			continue;
-		/* Sort by score; entries of equal score keep their order. */
+		/* sort by score; entries with equal scores keep their order */
 		for (at = p->list.n++; at > 0 && p->shown[at - 1]->score < x->score; at--)
 			p->shown[at] = p->shown[at - 1];
 		p->shown[at] = x;
@@ -261,7 +263,7 @@ static enum pane_key palette_pane_open(struct pane *pane, struct ui_action *out)
 
 	edit_set(&p->filter, "", 0);
 	palette_filter(p);
-	out->what = UI_LIST; /* request the current sessions */
+	out->what = UI_LIST; /* request the list of the current sessions */
 	return PANE_ACTION;
 }
 

@@ -1,8 +1,9 @@
 /* ui/panes/pane_sessions.c - the sessions pane: the list of sessions, filtered while typing.
  *
  * The first row is the filter. Its words must occur in a session's name, title or model; "/WORDS" searches in all
- * messages (UI_FIND). Below are the sessions, one per row: "*" for the current session, name or title, age, tokens,
- * bytes of saved KV, and how long the session's prefill would take. Tab shows the last messages of the chosen session.
+ * messages (UI_FIND). Below are the sessions, one per row, with these columns: "*" for the current session; name or
+ * title; age; number of tokens; bytes of saved KV entries; and how long the session's prefill would take. Tab shows the
+ * last messages of the chosen session.
  *
  * The chosen session is stored by its id, so that it stays chosen when the list or the filter changes. */
 #include "ui/panes/pane_sessions.h"
@@ -13,7 +14,7 @@
 
 enum { NAME_MOST = 256, SNIPPET_MOST = 1024, PREVIEW_MOST = 64 << 10 };
 
-/* Copy at most `most` bytes of text as one clean line. */
+/* Copy no more than `most` bytes of a text, as one line without control characters. */
 static void take_line(struct str *out, const char *text, size_t most)
 {
 	str_clear(out);
@@ -109,14 +110,14 @@ static int passes_filter(const struct session_row *t, const char *words, size_t 
 	return 1;
 }
 
-/* Apply the filter. If the chosen session does not pass the filter, choose the first one that does. */
+/* Apply the filter. If the chosen session does not pass the filter, choose the first session that does. */
 static void sessions_filter(struct sessions_pane *p)
 {
 	struct str words = { 0 };
 	int found = 0;
 
-	/* If the list has the results of a search, or if the user is typing the words to search after "/", show all its
-	 * sessions: leave `words` empty. */
+	/* if the list has the results of a search, or if the user is typing the words of a search after "/", show all
+	 * its sessions: leave `words` empty */
 	if (!p->finding && !(p->filter.text.n && p->filter.text.p[0] == '/'))
 		for (size_t i = 0, len; i < p->filter.text.n; i += len) {
 			int32_t cp;
@@ -163,7 +164,7 @@ static enum pane_key sessions_pane_open(struct pane *pane, struct ui_action *out
 
 /* ---- posted sessions ---- */
 
-/* Clean a snippet, but keep the marks around matches. */
+/* Remove the control characters of a snippet, but keep the marks around matches. */
 static void take_snippet(struct str *out, const char *text)
 {
 	size_t n = text ? strnlen(text, SNIPPET_MOST) : 0;
@@ -186,7 +187,7 @@ static void rename_open(struct sessions_pane *p, const struct session_row *t)
 	p->mode = RENAME;
 }
 
-/* Return the largest id in the list. It belongs to the newest session, because ids only grow. */
+/* Return the largest id in the list. It belongs to the newest session, because each new session gets a larger id. */
 static int64_t newest_id(const struct sessions_pane *p)
 {
 	int64_t id = 1;
@@ -220,8 +221,8 @@ void sessions_pane_post(struct pane *pane, const struct ui_session *s, size_t n,
 			p->chosen_id = s[i].id;
 	}
 	p->opened = 0;
-	/* A requested fork is now in the list: choose it. Ask for its name, because it still has the name of the
-	 * original. */
+	/* the fork that was requested is now in the list: choose it, and ask for its name, because it still has the
+	 * name of the original */
 	if ((copied = p->forked && p->mode == PICK && newest_id(p) > p->forked)) {
 		p->chosen_id = newest_id(p);
 		p->forked = 0;
@@ -356,7 +357,7 @@ static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, st
 
 static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
-	/* Only y deletes; any other key means no. */
+	/* only y deletes the session; any other key means no */
 	const struct session_row *t = sessions_chosen(p);
 	const struct str *name = t && t->name.n ? &t->name : t ? &t->title : NULL;
 
@@ -513,7 +514,7 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 		struct key arrow = { .code = k->cp == 'p' ? K_UP : K_DOWN };
 		return sessions_pane_key(pane, &arrow, out);
 	}
-	/* Home and End move in the list, not in the filter. */
+	/* Home and End move in the list, not in the text of the filter */
 	if (list_key(&p->list, k, p->rows)) {
 		if (sessions_chosen(p))
 			p->chosen_id = sessions_chosen(p)->is.id;

@@ -1,6 +1,6 @@
 /* ui/panes/pane_text.c - shows the output of a command that runs during an answer; the command is the title.
  *
- * In the transcript the output would interrupt the answer. */
+ * In the transcript, the output would interrupt the answer. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 #include "ui/panes/panes.h"
@@ -14,7 +14,7 @@ struct text_pane {
 	int ascii;
 	struct str title, text; /* without control characters */
 	struct lines lines;
-	int lines_w; /* width of the wrapped lines; 0 = not wrapped yet */
+	int lines_w; /* width of the wrapped lines; 0 = the text is not wrapped yet */
 	size_t top;
 	int rows; /* number of text rows when the pane was last drawn */
 };

@@ -1,8 +1,8 @@
 /* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of keys.
  *
- * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area of the screen. It
- * gets most keys first (see `key` below); keys that it does not use keep their usual meaning. A row of bindings.c with
- * action ACT_PANE + NAME assigns the key that opens and closes the pane. */
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area of the screen. A
+ * pane gets the majority of the keys first (see `key` below); keys that it does not use keep their usual meaning. A row
+ * of bindings.c with action ACT_PANE + NAME assigns the key that opens and closes the pane. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
@@ -27,33 +27,36 @@ struct hint {
 	const char *key, *does;
 };
 
-/* Flags of a pane's state. */
+/* Flags that describe the state of a pane. */
 enum pane_state {
-	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, also typed text */
+	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, even letters */
 	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next one */
 };
 
 enum pane_flags {
 	PANE_SEARCHES = 1, /* '/' and F3 search in the pane */
 	PANE_SHARES = 2,   /* on wide screens, the cache panel is still shown beside the pane */
-	/* the pane is the full-screen cache, so the bar is not shown, and all figures are computed */
+	/* the pane is the full-screen cache pane: the bar is not shown, and all figures are computed */
 	PANE_IS_CACHE = 4,
 };
 
 /* What all panes have in common; the first member of each pane's struct. */
 struct pane {
 	const struct pane_ops *ops;
-	int framed; /* 1 = the pane is inside a border with its title, so it draws no title itself */
+	int framed; /* 1 = the pane is inside a border that shows its title, so the pane draws no title itself */
 };
 struct pane_ops {
 	const char *help_name; /* name for the help: "the list of sessions" */
 	unsigned flags;
-	const struct hint *hints; /* hints for keys, shown while the pane is open; the list ends with key = NULL */
+	/* hints about keys, which are shown while the pane is open; the list ends with key = NULL */
+	const struct hint *hints;
 	/* Return the keys that answer the open question; NULL = no question is open. The pointer itself is NULL for a
 	 * pane that never asks. */
 	const struct hint *(*asks)(const struct pane *);
-	const struct hint *browsing;                       /* hints for keys in browse mode; NULL = hints */
-	struct pane *(*create)(const struct ui_options *); /* uses only the options ascii, color, commands, settings */
+	/* hints about keys in browse mode; NULL = the same as `hints` */
+	const struct hint *browsing;
+	/* Create the pane. Only the options ascii, color, commands and settings are used. */
+	struct pane *(*create)(const struct ui_options *);
 	void (*release)(struct pane *);
 	/* Called when the pane is opened. Returns PANE_USED or PANE_ACTION. If the pointer is NULL, the pane shows what
 	 * it showed before it was closed. */
@@ -72,7 +75,7 @@ struct pane_ops {
 #define PANE_OPS(name, ops) extern const struct pane_ops ops;
 PANES(PANE_OPS)
 #undef PANE_OPS
-extern const struct pane_ops *const pane_ops[N_PANES]; /* defined in panes.c; [NO_PANE] is NULL */
+extern const struct pane_ops *const pane_ops[N_PANES]; /* defined in panes.c; pane_ops[NO_PANE] is NULL */
 
 /* ---- the table of keys (bindings.c): ui_acts.c runs its actions, help and manual print it ---- */
 
@@ -122,7 +125,7 @@ enum act {
 	ACT_MARK,
 	ACT_JUMP,
 	ACT_LINE,
-	ACT_PANE, /* ACT_PANE + enum pane_id: open or close that pane */
+	ACT_PANE, /* ACT_PANE + a value of enum pane_id: open or close this pane */
 };
 
 #define PANE_PLACE(name, ops) IN_##name = 2 << name,
@@ -134,37 +137,39 @@ enum where {
 };
 #undef PANE_PLACE
 struct binding {
-	unsigned where;          /* flags of enum where */
-	const char *keys, *does; /* "Alt-Enter, Ctrl-J"; "break the line" */
-	int act;                 /* enum act; 0: the input line or the pane handles the key */
+	unsigned where; /* flags of enum where */
+	/* keys and description of a binding, such as "Alt-Enter, Ctrl-J" and "break the line" */
+	const char *keys, *does;
+	int act; /* value of enum act; 0: the input line or the pane handles the key */
 };
-extern const struct binding bindings[]; /* ends with keys = NULL */
+extern const struct binding bindings[]; /* the last element has keys = NULL */
 
 /* ---- contents posted to each pane ---- */
 
-/* The list of sessions (pane_sessions.c). */
+/* Functions of the list of sessions (pane_sessions.c). */
 void sessions_pane_post(struct pane *, const struct ui_session *, size_t n, int64_t now);
 void sessions_pane_preview(struct pane *, int64_t id, const char *text, size_t n);
-/* Ask whether to delete that session, as Ctrl-D does. */
+/* Ask whether to delete a session, as Ctrl-D does. */
 void sessions_pane_ask(struct pane *, int64_t id);
 /* Tell the pane that the last deletion can no longer be undone. */
 void sessions_pane_undo_over(struct pane *);
 
-/* Documents (pane_documents.c). */
+/* Functions of the documents pane (pane_documents.c). */
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
-/* Set the sources of an answer. The pane shades them in the text by their share of the answer's attention. */
+/* Set the sources of an answer. In the text, the pane shades each source by its share of the answer's attention. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 
-/* Scroll the help (pane_help.c) to the first match of the words, or to a command of that name. "": to the beginning. */
+/* Scroll the help (pane_help.c) to the command with this name, or to the first match of the words. If `words` is "",
+ * scroll to the beginning. */
 void help_pane_find(struct pane *, const char *words);
 
-/* Output of a command (pane_text.c). */
+/* Show the output of a command (pane_text.c). */
 void text_pane_post(struct pane *, const char *title, const char *text, size_t n);
 
-/* The palette (pane_palette.c). */
+/* What the user can choose in the palette (pane_palette.c). */
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
 struct palette_choice {
 	enum palette_kind what;
@@ -177,16 +182,17 @@ struct palette_choice {
 };
 void palette_pane_documents(struct pane *, const struct ui_document *, size_t n);
 void palette_pane_sessions(struct pane *, const struct ui_session *, size_t n);
-/* Return what was chosen; call after PANE_CHOSEN. Valid until the pane's next call. */
+/* Return what was chosen; call after PANE_CHOSEN. The result is valid until the next call on the pane. */
 const struct palette_choice *palette_pane_chosen(const struct pane *);
 
-/* The cache (pane_cache.c). As a pane it covers the screen; bar and side panel are its small forms. */
+/* Functions of the cache pane (pane_cache.c). As a pane, the cache covers the screen; bar and side panel are its small
+ * forms. */
 void cache_pane_post(struct pane *, const struct ui_cache *);
 int cache_pane_rows(const struct pane *, int width); /* returns the number of rows of the bar above the input line */
-void cache_pane_draw_bar(struct pane *, const struct area *);  /* draws the bar: summary and strip */
-void cache_pane_draw_side(struct pane *, const struct area *); /* draws the side panel, 40-48 columns wide */
+void cache_pane_draw_bar(struct pane *, const struct area *);  /* draw the bar, which has the summary and the strip */
+void cache_pane_draw_side(struct pane *, const struct area *); /* draw the side panel, which is 40 to 48 columns wide */
 void cache_pane_layer(struct pane *, int layer);
-/* Set whether the heat map uses two colours per cell, to show two layers in one row (on = 1). */
+/* Set whether the heat map uses two colours per cell (`on` is 1), so that two layers fit into one row. */
 void cache_pane_color(struct pane *, int on);
 int cache_pane_colored(const struct pane *);
 

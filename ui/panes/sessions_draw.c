@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Widths of the columns of a row; 0 = no room. */
+/* Widths of the columns of a row; 0 = there is no room for the column. */
 struct columns {
 	int name, model, age, tokens, bytes, wait;
 };
@@ -136,7 +136,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		const struct str *name = t->name.n ? &t->name : &t->title;
 		int room = a->w - 8 - 7, cols = (int)text_width(str_text(name), name->n);
 
-		/* If the name would get fewer than 3 columns, omit it, so that the possible answers are visible. */
+		/* if fewer than 3 columns remain for the name, omit it, so that the possible answers are visible */
 		if (room < 3 || !cols) {
 			put_left(a, 0, 0, a->w, ST_WARNING, "delete it? y/n", 14, p->ascii);
 			return;

@@ -2,8 +2,8 @@
  * draws.
  *
  * ncurses computes changes and control sequences. It is started by newterm(), because initscr() exits on unsuitable
- * terminals. newterm() installs signal handlers; start_curses() restores the previous ones. Keypad mode is off and raw
- * mode on, so that ui/screen/keys.c gets all bytes. ncurses gets its screen size from the grid, so that picture and
+ * terminals. newterm() installs signal handlers; start_curses() restores the previous handlers. Keypad mode is off and
+ * raw mode on, so that ui/screen/keys.c gets all bytes. ncurses gets its screen size from the grid, so that picture and
  * size change together. A character is replaced if the C library and char_width() disagree about its width; otherwise
  * it would shift the rest of the row.
  *
@@ -24,11 +24,12 @@
 
 /* maximum length of the base64 text in bytes, because many terminals limit the length of a control string */
 #define COPY_MAX       100000
-#define PATIENCE_MS    2000 /* milliseconds to wait for a terminal that accepts no bytes */
+#define PATIENCE_MS    2000 /* number of milliseconds to wait for a terminal that accepts no bytes */
 
-/* asks for the background colour; if the terminal answers, keys.c reports K_BACKGROUND */
+/* ask for the background colour; if the terminal answers, keys.c reports K_BACKGROUND */
 #define ASK_BACKGROUND "\33]11;?\a"
-#define MOUSE_ON       "\33[?1002h\33[?1006h" /* report buttons, and moves while a button is down */
+/* make the terminal report mouse buttons, and moves while a button is down */
+#define MOUSE_ON       "\33[?1002h\33[?1006h"
 #define MOUSE_OFF      "\33[?1006l\33[?1002l\33[?1000l"
 #define CURSOR_ON      "\33[?25h"
 #define COLOURS_OFF    "\33[m"
@@ -72,7 +73,7 @@ void display_reset_shows(int inlined)
 {
 	const char *last = inlined ? "\r\33[J" : ALTERNATE_OFF;
 
-	reset[RESET_LAST] = 0; /* a signal handler may run here: keep the string valid */
+	reset[RESET_LAST] = 0; /* keep the string valid at each step, because a signal handler may run here */
 	memcpy(reset + RESET_LAST + 1, last + 1, strlen(last));
 	reset[RESET_LAST] = last[0];
 }
@@ -84,7 +85,7 @@ static int begins_with(const char *s, const char *prefix)
 	return s && !strncmp(s, prefix, strlen(prefix));
 }
 
-/* 1 if the current terminfo entry has the string capability. */
+/* 1 if the current terminfo entry has the string capability with this name. */
 static int has_string(const char *name)
 {
 	const char *s = tigetstr(name);
@@ -92,8 +93,8 @@ static int has_string(const char *name)
 	return s && s != (const char *)-1;
 }
 
-/* Check whether the terminal can position the cursor and clear the screen. Returns 1; 0 = it cannot; -1 = terminfo does
- * not know the terminal. */
+/* Check whether the terminal can position the cursor and clear the screen. Returns 1 if it can, 0 if it cannot, -1 if
+ * terminfo does not know the terminal. */
 static int terminal_can(const char *name)
 {
 	TERMINAL *current = cur_term;
@@ -102,7 +103,7 @@ static int terminal_can(const char *name)
 	if (setupterm(name, -1, &status) == OK) {
 		can = has_string("cup") && has_string("clear");
 	} else if (status == 1) {
-		can = 0; /* terminfo describes the terminal as a hardcopy terminal */
+		can = 0; /* terminfo says that the terminal is a hardcopy terminal */
 	}
 	if (cur_term && cur_term != current) {
 		TERMINAL *ours = set_curterm(current);
@@ -111,7 +112,7 @@ static int terminal_can(const char *name)
 	return can;
 }
 
-/* Return the name of the terminfo entry to use for `term`; NULL: none is suitable. */
+/* Return the name of the terminfo entry to use for `term`; NULL: no entry is suitable. */
 static const char *entry_for(const char *term)
 {
 	static const char *const hopeless[] = { "", "dumb", "unknown", "emacs", "network", "dialup" };
@@ -161,8 +162,8 @@ static void start_colours(struct display *d)
 		d->own_fg = COLOR_WHITE;
 		d->own_bg = COLOR_BLACK;
 	}
-	/* Use 256 colours only if the terminal has exactly 256. If it has more, ncurses takes numbers above 7 as RGB
-	 * values. Then only the first eight colours of the palette have numbers. */
+	/* Use 256 colours only if the terminal has exactly 256. If the terminal has more, ncurses takes colour numbers
+	 * above 7 for RGB values, and only the first eight colours of the palette have numbers. */
 	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
 }
 
@@ -175,8 +176,8 @@ static void set_modes(struct display *d)
 	noecho();
 	leaveok(stdscr, FALSE);
 	scrollok(stdscr, FALSE);
-	typeahead(-1); /* otherwise ncurses delays drawing while input waits */
-	/* Turn off settings that would change input bytes. */
+	typeahead(-1); /* otherwise ncurses would delay drawing while input waits */
+	/* turn off settings that would change the input bytes */
 	if (!tcgetattr(d->fd, &t)) {
 		t.c_iflag &= ~(tcflag_t)(INLCR | IGNCR | ICRNL | ISTRIP | IXON);
 		t.c_cc[VMIN] = 1;
@@ -222,7 +223,7 @@ static void display_free(struct display *d)
 	free(d);
 }
 
-/* In GNU screen, an alternate screen exists only if the user has configured it: count it as missing. */
+/* In GNU screen, an alternate screen exists only if the user has configured one: count it as missing. */
 int terminal_has_alternate(void)
 {
 	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
@@ -264,7 +265,7 @@ void display_stop(struct display *d)
 	if (d->mouse)
 		display_say(d, MOUSE_OFF);
 	display_say(d, PASTE_OFF);
-	if (!d->has_alternate) { /* without an alternate screen, clear the screen */
+	if (!d->has_alternate) { /* if there is no alternate screen, clear the screen */
 		erase();
 		clearok(stdscr, TRUE);
 		refresh();
@@ -366,7 +367,7 @@ void display_resume(struct display *d)
 	if (was == PAUSED)
 		set_blocking(d);
 	else if (display_start(d))
-		d->lost = 1; /* no memory, or no terminfo entry: draw nothing more */
+		d->lost = 1; /* memory is short, or there is no terminfo entry: draw nothing more */
 }
 
 /* ---- small things ---- */
@@ -459,7 +460,7 @@ int display_copy(struct display *d, const char *text, size_t n)
 	add_base64(&code, text, n);
 	str_adds(&code, "");
 	if (begins_with(term, "screen") && !in_tmux) {
-		/* GNU screen passes on control strings of at most about 700 bytes: split the text into several
+		/* GNU screen passes on only control strings of at most about 700 bytes, so split the text into several
 		 * strings */
 		str_adds(&s, "\33P\33]52;c;");
 		for (size_t i = 0, part; i < code.n; i += part) {

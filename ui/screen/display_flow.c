@@ -1,11 +1,11 @@
 /* ui/screen/display_flow.c - shows an inline grid (grid.flows): rows on the terminal's normal screen, below what was
  * written before, without ncurses.
  *
- * The region is the rows that may still change: the last rows of the conversation and the fixed rows below it, such as
- * the input line. The cursor moves only relative to the region's first row. So the region may be anywhere on the
- * screen, for example below output of the shell. Line feeds at the bottom scroll rows into the terminal's scrollback.
- * To add a row above the fixed rows, a line feed makes room at the end, and a line is inserted above them. So the fixed
- * rows need not be written again.
+ * The region consists of the rows that may still change: the last rows of the conversation, and the fixed rows below
+ * them, such as the input line. The cursor moves only relative to the region's first row. So the region may be anywhere
+ * on the screen, for example below output of the shell. Line feeds at the bottom scroll rows into the terminal's
+ * scrollback. To add a row above the fixed rows, a line feed makes room at the bottom, and a line is inserted above the
+ * fixed rows. So the fixed rows need not be written again.
  *
  * In terminals that cannot insert lines, the fixed rows are written again. After a resize, the region is erased and
  * written again. Rows that have scrolled away are never changed. */
@@ -20,12 +20,12 @@
 #include <string.h>
 
 enum {
-	/* if at most this many unchanged cells are between two changed ones, they are written again; moving the cursor
-	 * over them would take more bytes */
+	/* if at most this number of unchanged cells are between two changed cells, they are written again: moving the
+	 * cursor over them would take more bytes */
 	SHORT_GAP = 4,
-	/* a frame of at least this many bytes is enclosed in FRAME_ON and FRAME_OFF */
+	/* minimum number of bytes of a frame that is enclosed in FRAME_ON and FRAME_OFF */
 	FRAME_FROM = 256,
-	KEPT_ROWS = 512, /* even, because keep_row() drops half of the rows */
+	KEPT_ROWS = 512, /* an even number, because keep_row() drops half of the rows */
 };
 
 /* ---- which terminal ---- */
@@ -65,7 +65,8 @@ int display_can_flow(const struct display *d)
 	return d->flow.can;
 }
 
-/* 1 if the terminal probably wraps the rows of its screen when it becomes narrower; 0 if it is known to cut them. */
+/* 1 if the terminal probably wraps the rows of its screen when it becomes narrower; 0 if it is known to truncate
+ * them. */
 static int rewraps(void)
 {
 	static const char *const cuts[] = { "linux", "screen", "vt", "st-", "rxvt" };
@@ -130,7 +131,7 @@ static void go(struct display *d, struct str *out, int x, int y)
 {
 	step(out, d->flow.y - y, 'A');
 	step(out, y - d->flow.y, 'B');
-	/* after a character in the last column, terminals disagree where the cursor is */
+	/* after a character in the last column, terminals disagree about where the cursor is */
 	if (x != d->flow.x && (!x || d->flow.x >= d->flow.shown.w || (x < d->flow.x && d->flow.x - x > x))) {
 		str_adds(out, "\r");
 		d->flow.x = 0;
@@ -189,8 +190,8 @@ static void put_row(struct display *d, struct str *out, const struct grid *g, in
 		width = pair ? 2 : 1;
 		if (!memcmp(&new[x], &old[x], (size_t)width * sizeof *new))
 			continue;
-		/* If only a few unchanged cells come before this one, write them again: that takes fewer bytes than
-		 * moving. */
+		/* if only a few unchanged cells come before this one, write them again, because that takes fewer bytes
+		 * than moving the cursor */
 		if (d->flow.y == y && d->flow.x < x && x - d->flow.x <= SHORT_GAP)
 			for (int i = d->flow.x, wide; i < x; i += wide) {
 				wide = new[i].width == 2 ? 2 : 1;
@@ -249,7 +250,8 @@ static void erase_from(struct display *d, struct str *out, int y)
 	str_adds(out, "\33[J");
 }
 
-/* Erase the region. w: columns of the terminal, which may have changed since the region was written. */
+/* Erase the region. `w` is the number of columns of the terminal, which may have changed since the region was
+ * written. */
 static void region_erase(struct display *d, struct str *out, int w)
 {
 	const struct grid *s = &d->flow.shown;
@@ -268,7 +270,7 @@ static void region_erase(struct display *d, struct str *out, int w)
 
 /* ---- rows that scroll away ---- */
 
-/* Change the width of the kept rows, cutting or extending them. */
+/* Change the width of the kept rows, by truncating or extending them. */
 static void kept_width(struct grid *k, int w)
 {
 	struct grid old = *k;
@@ -298,8 +300,8 @@ static void keep_row(struct display *d, const struct cell *row, int w)
 	memcpy(k->cell + (size_t)d->flow.n_kept++ * (size_t)w, row, (size_t)w * sizeof *k->cell);
 }
 
-/* Restore the normal screen after a pane covered it, on terminals without an alternate screen: write the kept rows that
- * were on it. */
+/* Restore the normal screen after a pane covered it, on terminals without an alternate screen: write those of the kept
+ * rows that were on it. */
 static void bring_back(struct display *d, struct str *out)
 {
 	const struct grid *k = &d->flow.kept;
@@ -385,7 +387,7 @@ int flow_show(struct display *d, const struct grid *g)
 	if (!d->flow.on)
 		flow_begin(d);
 	d->flow.h = h;
-	if (d->flow.was_covered) { /* ncurses leaves the cursor in the first column */
+	if (d->flow.was_covered) { /* ncurses has left the cursor in the first column */
 		str_adds(&out, "\r");
 		d->flow.x = 0;
 	}

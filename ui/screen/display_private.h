@@ -15,8 +15,8 @@
 
 #define PASTE_ON    "\33[?2004h"
 #define PASTE_OFF   "\33[?2004l"
-#define FRAME_ON    "\33[?2026h" /* begin a synchronized frame */
-/* end the synchronized frame; terminals that do not know FRAME_ON and FRAME_OFF ignore them */
+#define FRAME_ON    "\33[?2026h" /* begins a synchronized frame */
+/* ends a synchronized frame; terminals that do not know FRAME_ON and FRAME_OFF ignore them */
 #define FRAME_OFF   "\33[?2026l"
 
 struct display {
@@ -26,52 +26,54 @@ struct display {
 	char *entry; /* name of the terminfo entry */
 	int want_colours;
 	const struct theme *theme;
-	int colours;        /* number of colours to use: 0, 8 or 256 */
-	int own_fg, own_bg; /* numbers of the terminal's default colours, as ncurses has them */
+	int colours;        /* number of colours that are used: 0, 8 or 256 */
+	int own_fg, own_bg; /* numbers that ncurses has for the terminal's default colours */
 	attr_t attrs;       /* attributes that the terminal supports */
 	int utf8, has_alternate, awkward_corner;
 	int mouse, lost;
 	int all;    /* 1: the next display_show() writes every cell */
 	int clear;  /* 1: the next display_show() erases the terminal first */
-	int cursor; /* 1 visible, 0 hidden, -1 unknown */
+	int cursor; /* 1 = the cursor is visible, 0 = hidden, -1 = unknown */
 	struct grid shown;
-	/* [style][back] 1 + number of the ncurses colour pair; 0: no pair allocated yet */
+	/* pair[style][back] is 1 + the number of the ncurses colour pair; 0: no pair is allocated yet */
 	int pair[ST_COUNT][ST_COUNT];
 	struct termios before;
-	int flags; /* file status flags of fd before opening */
-	/* PAUSED, PAUSED_SCREEN: display_show() does nothing. After PAUSED_SCREEN, display_resume() opens the alternate
-	 * screen at once. */
+	int flags; /* file status flags that fd had before it was opened as a display */
+	/* While PAUSED or PAUSED_SCREEN, display_show() does nothing. After PAUSED_SCREEN, display_resume() opens the
+	 * alternate screen at once. */
 	enum { NOT_PAUSED, PAUSED, PAUSED_SCREEN } paused;
-	/* For inline grids (grid.flows), which are shown at the end of the terminal's normal screen. The region is the
-	 * rows of the last inline grid that may still change; `shown` is a copy of them. The last `fixed` rows of the
-	 * region are below the conversation's text. shown.h = 0: there is no region. */
+	/* For inline grids (grid.flows), which are shown at the end of the terminal's normal screen. The region
+	 * consists of those rows of the last inline grid that may still change; `shown` is a copy of them. The last
+	 * `fixed` rows of the region are below the conversation's text. shown.h = 0: there is no region. */
 	struct {
-		/* What the terminal can do. can: 1 = it can show inline grids. inserts: 1 = it can insert and delete
-		 * lines. colours: number of its colours. attrs: attributes that it supports. */
+		/* What the terminal can do. `can` is 1 if it can show inline grids, and `inserts` is 1 if it can insert
+		 * and delete lines. `colours` is the number of its colours, and `attrs` has the attributes that it
+		 * supports. */
 		int can, inserts, colours;
 		attr_t attrs;
 		/* 1: the terminal is set up for inline grids; 0: it shows a full-screen grid, or is paused */
 		int on;
 		int was_covered; /* 1: a full-screen grid was shown since the last inline grid */
 		struct grid shown;
-		/* below: number of empty rows that were left below the region when it became shorter */
+		/* `below` is the number of empty rows that were left below the region when the region became shorter */
 		int fixed, below;
-		int x, y; /* cursor; y counts from the region's first row */
-		/* h: number of rows of the terminal. shown_at: number of rows that the terminal had when the region was
-		 * written */
+		int x, y; /* position of the cursor; y counts from the first row of the region */
+		/* `h` is the number of rows of the terminal. `shown_at` is the number of rows that the terminal had
+		 * when the region was written. */
 		int h, shown_at;
-		int16_t fg, bg; /* colours set in the terminal */
-		attr_t pen;     /* attributes set in the terminal */
-		/* last rows that scrolled away, which are drawn again if the terminal has no alternate screen */
+		int16_t fg, bg; /* colours that are set in the terminal now */
+		attr_t pen;     /* attributes that are set in the terminal now */
+		/* the last rows that have scrolled away, which are drawn again if the terminal has no alternate
+		 * screen */
 		struct grid kept;
 		int n_kept;
 	} flow;
 };
 
-void display_say(struct display *, const char *s); /* write to the terminal at once */
+void display_say(struct display *, const char *s); /* write a string to the terminal at once */
 /* ---- display_show.c ---- */
 attr_t cell_attrs(const struct display *, unsigned style, const struct look *);
-/* 1 if the terminal shows the character with `width` columns. */
+/* 1 if the terminal shows the character in `width` columns. */
 int cell_is_showable(const struct display *, int32_t cp, int width);
 /* ---- display_flow.c ---- */
 void flow_look_up(struct display *); /* learn from terminfo what the terminal can do */
@@ -80,8 +82,8 @@ void flow_cover(struct display *);   /* prepare for a full-screen grid; the regi
 void flow_end(struct display *);     /* erase the region and restore the terminal */
 int flow_show(struct display *, const struct grid *);
 /* ---- display.c ---- */
-/* Set what display_reset() does at its end. inlined: 1 = erase the region of an inline grid; 0 = leave the alternate
- * screen. */
+/* Set the last of the escape sequences that display_reset() returns. If `inlined` is 1, it erases the region of an
+ * inline grid; if it is 0, it leaves the alternate screen. */
 void display_reset_shows(int inlined);
 /* 1 if the terminal of the current terminfo entry has an alternate screen. */
 int terminal_has_alternate(void);

@@ -38,14 +38,14 @@ attr_t cell_attrs(const struct display *d, unsigned style, const struct look *lo
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
 		else if ((style & STYLE_MASK) == ST_EVICTED)
-			/* If the terminal has no dim text, underline evicted words, so that they differ from other
-			 * words. */
+			/* if the terminal has no dim text, underline evicted words to distinguish them from other
+			 * words */
 			a |= A_UNDERLINE;
 	}
 	return a;
 }
 
-/* ncurses uses wcwidth(): both it and char_width() must give `width`. */
+/* ncurses uses wcwidth(), so both wcwidth() and char_width() must return `width` */
 int cell_is_showable(const struct display *d, int32_t cp, int width)
 {
 	if (cp < 0x7f || !d->utf8)
@@ -53,8 +53,8 @@ int cell_is_showable(const struct display *d, int32_t cp, int width)
 	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
 }
 
-/* Convert a character of `width` columns to ncurses cells. hide: 1 = show a replacement. Returns the number of cells, 1
- * or 2. */
+/* Convert a character of `width` columns to ncurses cells. If `hide` is 1, show a replacement. Returns the number of
+ * cells, 1 or 2. */
 static int convert_cell(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
 {
 	wchar_t text[CLEAN_MARKS_MAX + 2];
@@ -69,8 +69,8 @@ static int convert_cell(struct display *d, const struct cell *c, int width, int 
 		if (cell_is_showable(d, c->mark[i], 0))
 			text[n++] = (wchar_t)c->mark[i];
 	text[n] = 0;
-	/* The short argument can hold pairs up to 255 only; current ncurses reads larger pairs through the last
-	 * argument. */
+	/* the short argument can hold numbers of pairs up to 255; current ncurses reads larger numbers through the last
+	 * argument */
 	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
 	if (good || width < 2)
 		return 1;
@@ -85,9 +85,9 @@ static void write_row(struct display *d, const struct grid *g, int y)
 	int n = 0;
 
 	for (int x = 0, width; x < g->w; x += width) {
-		/* Some terminals scroll after a character in the last cell, and this cannot be turned off. There
-		 * ncurses writes that character one column early and then shifts it. This would split a wide character
-		 * right before the last cell, so replace such a character. */
+		/* Some terminals scroll after a character in the last cell, and this cannot be turned off. For such a
+		 * terminal, ncurses writes the character one column to the left and then shifts it. This would split a
+		 * wide character directly before the last cell, so replace a wide character there. */
 		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
 		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
 		n += convert_cell(d, &c[x], width, corner && width == 2, row + n);
@@ -150,7 +150,7 @@ int display_show(struct display *d, const struct grid *g)
 	if (d->flow.on)
 		flow_cover(d);
 	if (!d->screen && display_start(d))
-		d->lost = 1; /* no memory, or no terminfo entry: draw nothing more */
+		d->lost = 1; /* memory is short, or there is no terminfo entry: draw nothing more */
 	if (!d->lost)
 		show_all(d, g);
 	return 1;

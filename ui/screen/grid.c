@@ -98,8 +98,9 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* Clip the range [*from, *from + n) of an area's columns or rows to the area. origin: first column or row of the area
- * in the grid; size: how many it has. *from becomes relative to the grid. Returns the new size of the range. */
+/* Clip the range [*from, *from + n) of an area's columns or rows to the area. `origin` is the first column or row of
+ * the area in the grid, and `size` the number of its columns or rows. *from becomes relative to the grid. Returns the
+ * new size of the range. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + MAX(n, 0);
@@ -129,8 +130,8 @@ static struct cell *cell_at(const struct area *a, int x, int y)
 	return a->grid->cell + (size_t)(a->y + y) * (size_t)a->grid->w + (a->x + x);
 }
 
-/* Write a character. If the area cuts it in half, write blanks for the visible half. Returns its cell if the whole
- * character is visible, else NULL. */
+/* Write a character. If the edge of the area splits it, write blanks for the visible half. Returns the character's cell
+ * if the whole character is visible, else NULL. */
 static struct cell *put_cut(const struct area *a, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
 {
 	int whole = x >= 0 && x + width <= a->w;
@@ -255,7 +256,7 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
-/* 1 if cp is a skin colour after an emoji. Terminals disagree whether the two take two columns or four. */
+/* 1 if cp is a skin colour after an emoji. Terminals disagree whether the two of them take two columns or four. */
 static int is_modifier(const struct cell *before, int32_t cp)
 {
 	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;
@@ -265,7 +266,7 @@ static int is_modifier(const struct cell *before, int32_t cp)
 
 int area_text(const struct area *a, int x, int y, unsigned style, const char *text, size_t n)
 {
-	struct cell *last = NULL; /* cell that receives marks */
+	struct cell *last = NULL; /* the cell to which marks are added */
 
 	if (has_row(a, y) && x > 0 && x <= a->w) {
 		last = cell_at(a, x - 1, y);
@@ -287,7 +288,8 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		if (is_modifier(last, cp)) { /* text_width() counts a skin colour's columns, too: draw blanks there */
+		/* text_width() also counts the columns of a skin colour, so draw blanks there */
+		if (is_modifier(last, cp)) {
 			for (int k = 0; k < width && x + k < a->w; k++)
 				put_cut(a, x + k, y, ' ', 1, style, 0);
 			last = NULL;

@@ -5,18 +5,19 @@
  * line. Answers of the terminal (ESC ] ... BEL and similar strings) are dropped. A control character inside a sequence
  * ends it and is a key itself, so Ctrl-C and Enter always work.
  *
- * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on how the bytes were
- * split between reads. If no byte comes for a while (wait_of()), the sequence is decoded as it is. */
+ * An incomplete sequence is kept in `held` and decoded together with the next bytes, so it does not matter how reads
+ * split the bytes. If no byte comes for a while (wait_of()), the sequence is decoded as it is. */
 #include "ui/screen/keys_private.h"
 
 #include <float.h>
 #include <string.h>
 
 #define REPLACEMENT   0xfffd
-#define WAIT_SEQUENCE 0.25 /* seconds to wait for the rest of a sequence; slow links split sequences */
-/* seconds to wait for the next byte of a paste; if its end mark is lost, keys must work again */
+/* number of seconds to wait for the rest of a sequence, because slow links split sequences */
+#define WAIT_SEQUENCE 0.25
+/* number of seconds to wait for the next byte of a paste: if its end mark is lost, keys must work again */
 #define WAIT_PASTE    5.0
-#define WAIT_BURST    0.05 /* seconds to wait for the end of an unmarked paste */
+#define WAIT_BURST    0.05 /* number of seconds to wait for the end of a paste that the terminal has not marked */
 
 static const char paste_end[] = "\33[201~";
 
@@ -67,7 +68,8 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		/* The paste was not cut at KEYS_PASTE_MAX, but itself ends inside a character: that becomes U+FFFD. */
+		/* the paste was not truncated at KEYS_PASTE_MAX, but it ends inside a character, which becomes
+		 * U+FFFD */
 		n = k->held.n;
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
@@ -120,7 +122,8 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 	return i;
 }
 
-/* 1 if the bytes can be an unmarked paste: their only control characters are tabs and line ends. */
+/* 1 if the bytes can be a paste that the terminal has not marked: their only control characters are tabs and line
+ * ends. */
 static int is_plain(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -142,7 +145,7 @@ static int is_burst(const struct keys *k, const char *s, size_t n)
 /* ---- the stream ---- */
 
 /* Parse the terminal's answer "11;rgb:ffff/eeee/dddd" (one to four digits each). Returns 1 for a light colour, 0
- * for a dark one, by the weights of Rec. 709; -1: malformed. */
+ * for a dark one (by the weights of Rec. 709), -1 if the answer is malformed. */
 static int background_of(const char *s, size_t n)
 {
 	static const double weight[3] = { 0.2126, 0.7152, 0.0722 };
@@ -187,7 +190,7 @@ static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 			k->skipping = 0;
 			i += b >= '@' && b < DEL;
 		} else if (k->skipping == SKIP_STRING_ESC) {
-			/* an ESC that is not followed by a backslash begins another sequence: keep it for decoding */
+			/* an ESC without a backslash after it begins another sequence: keep it for decoding */
 			k->skipping = 0;
 			if (b == '\\')
 				i++;
@@ -223,8 +226,8 @@ static double wait_of(const struct keys *k)
 		return k->pasting == PASTING_BURST ? WAIT_BURST : WAIT_PASTE;
 	if (k->skipping)
 		return WAIT_SEQUENCE;
-	/* ESC [ is nearly always the beginning of a sequence: wait long. ESC ] and similar pairs may be a key such as
-	 * Alt-] as well: wait briefly. */
+	/* ESC [ is nearly always the beginning of a sequence, so wait long for the rest; ESC ] and similar pairs may
+	 * also be a key such as Alt-], so wait only briefly */
 	if (k->held.n && k->held.n <= 2 && k->held.p[0] == ESC &&
 	    (k->held.n == 1 || k->held.p[1] == ESC || key_begins_string(k->held.p[1])))
 		return KEYS_ESC;

@@ -5,7 +5,7 @@
 #include "engine/base/base.h"
 
 enum key_code {
-	K_CHAR, /* cp: the character; with KEY_CTRL a letter 'a'..'z' or one of [\]^_@ */
+	K_CHAR, /* `cp` is the character; with KEY_CTRL, it is a letter 'a'..'z' or one of [\]^_@ */
 	K_ENTER,
 	K_TAB,
 	K_BACKSPACE,
@@ -20,15 +20,16 @@ enum key_code {
 	K_PAGE_DOWN,
 	K_INSERT,
 	K_DELETE,
-	K_F, /* cp: number of the F key */
-	/* x, y: the cell, from 0. cp = 1, 2, 3: the left, middle or right button was pressed. cp = 4, 5: the wheel was
-	 * turned up or down. cp = 0: the button was released. cp = 6: the mouse moved while the left button was
-	 * pressed. */
+	K_F, /* `cp` is the number of the F key */
+	/* x and y are the cell, from 0. cp = 1, 2, 3: the left, middle or right button was pressed. cp = 4, 5: the
+	 * wheel was turned up or down. cp = 0: the button was released. cp = 6: the mouse was moved while the left
+	 * button was pressed. */
 	K_MOUSE,
-	K_PASTE,      /* bytes: pasted text, with \n line ends; no other ASCII control characters except tab */
-	K_FOCUS,      /* the terminal window got (cp 1) or lost (cp 0) the focus */
-	K_BACKGROUND, /* the terminal's answer about its background; cp: 1 light, 0 dark */
-	K_UNKNOWN     /* unknown sequence, never shown as text */
+	/* `bytes` is the pasted text, with \n line ends; it has no other ASCII control characters except tab */
+	K_PASTE,
+	K_FOCUS,      /* the terminal window got the focus (cp is 1) or lost it (cp is 0) */
+	K_BACKGROUND, /* the terminal's answer about its background: cp is 1 if it is light, 0 if it is dark */
+	K_UNKNOWN     /* an unknown sequence, which is never shown as text */
 };
 enum key_mods { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 };
 
@@ -38,7 +39,7 @@ struct key {
 	int32_t cp;
 	int x, y;
 	const char *bytes;
-	size_t n; /* bytes[n]: the input bytes of the key; for K_PASTE the text. Valid during the call */
+	size_t n; /* bytes[n] has the input bytes of the key; for K_PASTE, the text. They are valid during the call. */
 };
 typedef void key_fn(const struct key *, void *ud);
 
@@ -49,14 +50,15 @@ enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {
 	struct str held; /* incomplete sequence or paste */
 	int pasting;
-	double since; /* time of the last byte of an incomplete sequence or paste; 0: nothing is incomplete */
+	/* time of the last byte of an incomplete sequence or paste; 0: no sequence or paste is incomplete */
+	double since;
 	/* the members below are for keys.c only, except marks_pastes, which ui.c reads */
 	unsigned char skipping;     /* 1: inside a sequence that is skipped */
-	unsigned char marks_pastes; /* 1: the terminal marks pastes, as an earlier paste has shown */
+	unsigned char marks_pastes; /* 1: the terminal marks pastes, because an earlier paste was marked */
 	char string[32];
-	unsigned char n_string; /* string[n_string]: the first bytes of a control string */
-	/* State inside a paste. after_cr: 1 = the last byte was CR, so that a line feed now is skipped. matched: number
-	 * of bytes of the end mark that were read so far. */
+	unsigned char n_string; /* string[n_string] has the first bytes of a control string */
+	/* State inside a paste. after_cr is 1 if the last byte was a CR, so that a line feed now is skipped. `matched`
+	 * is the number of bytes of the end mark that were read so far. */
 	unsigned char after_cr, matched;
 };
 void keys_free(struct keys *);

@@ -22,7 +22,7 @@ void key_set_char(struct key *out, int32_t cp, unsigned mods)
 	out->cp = cp;
 }
 
-/* Set the key of a control character (0 to 31) or DEL. */
+/* Set the key for a control character (0 to 31) or DEL. */
 static void set_control(struct key *out, unsigned char b, unsigned mods)
 {
 	switch (b) {
@@ -30,14 +30,15 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	case '\n': key_set(out, K_ENTER, mods | KEY_CTRL); break;
 	case '\t': key_set(out, K_TAB, mods); break;
 	case '\b':
-	case DEL: key_set(out, K_BACKSPACE, mods); break; /* for Backspace some terminals send \b, others DEL */
+	case DEL: key_set(out, K_BACKSPACE, mods); break; /* for Backspace, some terminals send \b and others DEL */
 	case ESC: key_set(out, K_ESC, mods); break;
 	default: key_set_char(out, b >= 1 && b <= 26 ? b + 'a' - 1 : b + '@', mods | KEY_CTRL); break;
 	}
 }
 
 /* Set the key for a code point and modifiers of a CSI sequence. Older protocols send some keys as control codes, so
- * that Ctrl-I cannot be told from Tab. Such a key becomes the same key as in those protocols: Ctrl-I becomes Tab. */
+ * that Ctrl-I and Tab are the same code. To be the same with all protocols, Ctrl-I becomes Tab, and likewise for
+ * similar keys. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -77,7 +78,7 @@ static int32_t csi_param(const struct csi *c, int i, int32_t otherwise)
 	return i < c->n_param && c->param[i][0] >= 0 ? c->param[i][0] : otherwise;
 }
 
-/* Decode modifiers (Shift, Alt, Ctrl), numbered as by xterm and kitty. Returns -1 for a key release or an
+/* Decode modifiers (Shift, Alt, Ctrl) from the numbers that xterm and kitty use. Returns -1 for a key release or an
  * unsupported modifier. */
 static int csi_mods(const struct csi *c, int i)
 {
@@ -86,7 +87,7 @@ static int csi_mods(const struct csi *c, int i)
 
 	if (bits < 0 || bits > 255 || event == 3 || (bits & 16))
 		return -1;
-	if (bits & (8 | 32)) /* treat Meta as Alt: bit 8 of xterm, bit 32 of kitty */
+	if (bits & (8 | 32)) /* take Meta for Alt: it is bit 8 of xterm, and bit 32 of kitty */
 		mods |= KEY_ALT;
 	return (int)mods;
 }
@@ -160,7 +161,8 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 {
 	int button = bits & 3;
 
-	/* not supported: dragging with another button than the left one, a sideways wheel, more than three buttons */
+	/* some events are not supported: dragging with another button than the left one, a sideways wheel, more than
+	 * three buttons */
 	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 ||
 	    ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);
@@ -269,7 +271,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 		i++;
 	read_params(s + from, i - from, &c);
 	number = !c.private && c.n_param == 1 && c.param[0][0] >= 0 && c.param[0][1] < 0;
-	/* '$' is a final byte only in sequences of rxvt, such as ESC [ 7 $. */
+	/* '$' is a final byte only in sequences of rxvt, such as ESC [ 7 $ */
 	if (i < n && i < KEYS_SEQ_MAX && s[i] == '$' && number) {
 		struct key probe = { .code = K_UNKNOWN };
 		if (set_numbered(&probe, c.param[0][0], 0))
@@ -312,7 +314,7 @@ static size_t take_ss3(const char *s, size_t n, struct key *out)
 	size_t i = 2;
 	char b;
 
-	if (n > 2 && s[2] >= '1' && s[2] <= '9') { /* ESC O 5 P of old terminals */
+	if (n > 2 && s[2] >= '1' && s[2] <= '9') { /* a sequence of old terminals, such as ESC O 5 P */
 		int bits = s[2] - '1';
 		if (n < 4)
 			return 0;

@@ -2,9 +2,9 @@
  * terminal's own foreground and background.
  *
  * The themes dark and light use the palette colours 0-7, as the user has set them; some palettes make 8-15 grey. The
- * themes dusk (dark) and paper (light) use quieter fixed colours if the terminal has 256; otherwise they look like dark
- * and light. The theme mono uses only bold, faint, underline and reverse. Heat maps need colours ordered by brightness:
- * fixed colours if there are 256, else three or four palette colours. */
+ * themes dusk (dark) and paper (light) use quieter fixed colours if the terminal has 256 colours; otherwise they look
+ * like dark and light. The theme mono uses only bold, faint, underline and reverse. Heat maps need colours ordered by
+ * brightness: fixed colours if there are 256, else three or four palette colours. */
 #include "ui/screen/theme.h"
 
 #include <stdlib.h>
@@ -14,9 +14,9 @@ enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE, OWN = -1 };
 
 struct theme {
 	const char *name;
-	int colour; /* 0: use no colours, even if the terminal has them */
+	int colour; /* 0: use no colours, even if the terminal has colours */
 	struct look look[ST_HEAT];
-	int has256; /* 1: use look256 with 256 colours */
+	int has256; /* 1: use look256 if the terminal has 256 colours */
 	struct look look256[ST_HEAT];
 	int16_t heat256[HEATS], heat8[HEATS];
 };
@@ -25,7 +25,7 @@ struct theme {
 	[ST_PART] = { pinned, OWN, 0 }, [ST_PART + 1] = { newest, OWN, 0 }, [ST_PART + 2] = { second, OWN, 0 },        \
 	[ST_PART + 3] = { third, OWN, 0 }
 
-/* Looks without colours. All other themes begin with these and override some. */
+/* Looks without colours. All other themes begin with these looks and override some of them. */
 #define MONO                                                                                                           \
 	[ST_TEXT] = { OWN, OWN, 0 }, [ST_FAINT] = { OWN, OWN, LOOK_FAINT }, [ST_STRONG] = { OWN, OWN, LOOK_BOLD },     \
 	[ST_EMPH] = { OWN, OWN, LOOK_ITALIC }, [ST_QUESTION] = { OWN, OWN, LOOK_BOLD },                                \
@@ -43,9 +43,9 @@ struct theme {
 	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, [ST_METER] = { OWN, OWN, LOOK_BOLD },                                 \
 	PART_COLOURS(OWN, OWN, OWN, OWN)
 
-/* Looks in the terminal's own 8 colours, for all themes but mono. Each parameter is a colour. `theirs` is for the
- * user's questions, keys, bullets and code. `notes` is for warnings and for numbers in code. `numbers` is for headings
- * and titles. */
+/* Looks in the terminal's own 8 colours, for all themes except mono. The parameters are colours: `theirs` for the
+ * user's questions, keys, bullets and code; `notes` for warnings and for numbers in code; `numbers` for headings and
+ * titles. */
 #define COLOURED(theirs, notes, numbers)                                                                               \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_ERROR] = { RED, OWN, LOOK_BOLD },                              \
 	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, [ST_HEADING] = { numbers, OWN, LOOK_BOLD },                          \
@@ -55,11 +55,10 @@ struct theme {
 	[ST_HINT_KEY] = { theirs, OWN, 0 }, [ST_TITLE] = { numbers, OWN, LOOK_BOLD },                                  \
 	[ST_MATCH] = { BLACK, YELLOW, 0 }, [ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, [ST_METER] = { GREEN, OWN, 0 }
 
-/* Looks with fixed colours of the 256-colour palette. Each parameter is a colour. `theirs` is for the user's questions,
- * links, bullets and keys. `notes` is for warnings and for numbers in code. `numbers` is for headings and titles.
- * `keyword` and `string` are for keywords and strings in code. `grey` is for less important text, `dim` is for rules
- * and evicted text. `bar` is the text colour of the status row, and bar_back is its background. on_theirs is for text
- * on the background `theirs`. */
+/* Looks with fixed colours of the 256-colour palette. The parameters are colours: `theirs` for the user's questions,
+ * links, bullets and keys; `notes` for warnings and for numbers in code; `numbers` for headings and titles; `keyword`
+ * and `string` for keywords and strings in code; `grey` for less important text; `dim` for rules and evicted text;
+ * `bar` and bar_back for the text and background of the status row; on_theirs for text on the background `theirs`. */
 #define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs)                       \
 	[ST_FAINT] = { grey, OWN, 0 }, [ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_NOTICE] = { grey, OWN, 0 },     \
 	[ST_ERROR] = { red, OWN, LOOK_BOLD }, [ST_WARNING] = { notes, OWN, LOOK_BOLD },                                \
@@ -73,7 +72,7 @@ struct theme {
 	[ST_SELECTED] = { on_theirs, theirs, 0 }, [ST_MATCH] = { 16, 222, 0 },                                         \
 	[ST_PROMPT] = { string, OWN, LOOK_BOLD }, [ST_EVICTED] = { dim, OWN, 0 }, [ST_METER] = { string, OWN, 0 }
 
-/* Later initialisers override those of MONO intentionally. */
+/* later initialisers override those of MONO on purpose */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct theme themes[] = {

@@ -1,6 +1,7 @@
 /* ui/screen/widgets.c - building blocks of panes, without state of their own.
  *
- * All arguments may come from untrusted data: a count may be negative, a share NaN, a time extreme. */
+ * All arguments may come from untrusted data: a count may be negative, a share may be NaN, and a time may be
+ * extreme. */
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
 #include "engine/base/utf8.h"
@@ -23,7 +24,7 @@ struct num num_count(int64_t n)
 	return out;
 }
 
-/* Digits are cut, not rounded: 99,999 must not become 100.0k. */
+/* Leave out digits instead of rounding, because 99,999 must not become 100.0k. */
 struct num num_short(int64_t n)
 {
 	static const struct {
@@ -86,7 +87,7 @@ struct num num_percent(double share)
 	else if (share > 0 && share < 0.005)
 		snprintf(out.s, sizeof out.s, "<1%%");
 	else if (share < 1 && share >= 0.995)
-		snprintf(out.s, sizeof out.s, "99%%"); /* shares below 1 are never shown as 100 % */
+		snprintf(out.s, sizeof out.s, "99%%"); /* a share below 1 is never shown as 100 % */
 	else
 		snprintf(out.s, sizeof out.s, "%.0f%%", share * 100);
 	return out;
@@ -190,8 +191,8 @@ void edit_free(struct edit *e)
 	e->at = 0;
 }
 
-/* Insert text at the cursor, up to EDIT_MOST bytes in all. Control characters become blanks. Returns 1 if anything was
- * inserted. */
+/* Insert text at the cursor; the whole text gets at most EDIT_MOST bytes. Control characters become blanks. Returns 1
+ * if anything was inserted. */
 static int edit_insert(struct edit *e, const char *s, size_t n)
 {
 	struct str in = { 0 };
@@ -327,7 +328,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 		return;
 	clean_line(str_text(&e->text), e->at, &left);
 	clean_line(str_text(&e->text) + e->at, e->text.n - e->at, &right);
-	/* if the text before the cursor is too wide, cut its beginning */
+	/* if the text before the cursor is too wide, leave out its beginning */
 	for (cols = text_width(str_text(&left), left.n); cols > (size_t)(w - 1) && from < left.n;) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(left.p + from, left.n - from, &cp);
@@ -410,7 +411,7 @@ static int is_space_or_newline(char c)
 	return c == ' ' || c == '\n';
 }
 
-/* Return the length of the match at the start of s[n]; 0 = no match. */
+/* Return the length of the match at the start of s[n]; 0 = there is no match. */
 static size_t match_words(const char *s, size_t n, const char *words, size_t n_words, int fold)
 {
 	size_t i = 0;
@@ -450,7 +451,7 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* may_begin[b]: 1 = a match can begin with byte b. If case is ignored (fold), a match can begin with any
+	/* may_begin[b] is 1 if a match can begin with byte b. If case is ignored (`fold`), a match can begin with any
 	 * non-ASCII character. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;

@@ -11,9 +11,11 @@
 struct num {
 	char s[32];
 };
-struct num num_count(int64_t n);               /* "18,204" */
-struct num num_short(int64_t n);               /* at most five columns, plus a minus sign: "9,999" "16.1k" "1.61M" */
-struct num num_fit(int64_t n, int cols);       /* num_count() if it fits `cols` columns, else num_short() */
+struct num num_count(int64_t n); /* "18,204" */
+/* at most five columns, and a minus sign if n is negative: "9,999" "16.1k" "1.61M" */
+struct num num_short(int64_t n);
+/* the result of num_count() if it fits `cols` columns, else that of num_short() */
+struct num num_fit(int64_t n, int cols);
 struct num num_bytes(uint64_t n);              /* "676 MiB" */
 struct num num_percent(double share);          /* "31%"; "<1%" for small shares above 0; "-" for invalid shares */
 struct num num_age(int64_t then, int64_t now); /* "5 min ago"; a date after 30 days */
@@ -30,13 +32,14 @@ enum { EDIT_MOST = 512 }; /* bytes */
 struct edit {
 	struct str text;
 	size_t at;
-}; /* text: valid UTF-8; at: byte offset of the cursor. All zero = empty */
+}; /* `text` is valid UTF-8; `at` is the byte offset of the cursor; the struct is zero if the field is empty */
 void edit_free(struct edit *);
-void edit_set(struct edit *, const char *text, size_t n); /* text may be untrusted; moves the cursor to the end */
+/* set the text, which may be untrusted, and move the cursor to the end */
+void edit_set(struct edit *, const char *text, size_t n);
 /* Handle a key. Returns 1 if text or cursor changed; 2 if the key was used but changed nothing; 0 if the key was
  * not used. */
 int edit_key(struct edit *, const struct key *);
-/* draws the line and places the cursor */
+/* draw the line, and place the cursor in it */
 void edit_draw(const struct edit *, const struct area *, int x, int y, int w, unsigned style);
 
 /* ---- a list: n rows, `chosen` is the selected one, `top` the first one shown ---- */
@@ -55,7 +58,7 @@ int list_key(struct list *, const struct key *, int rows);
 int32_t fold_case(int32_t cp);
 int has_capitals(const char *s, size_t n);
 /* Find the words in s[n] from byte `from` on. Returns their offset and sets *len, or returns SIZE_MAX. White space
- * between words matches any white space. fold: ignore case (`words` must be lower case). */
+ * between words matches any white space. If `fold` is 1, ignore case; `words` must then be in lower case. */
 size_t words_find(const char *s, size_t n, size_t from, const char *words, size_t n_words, int fold, size_t *len);
 
 #endif

@@ -5,20 +5,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The script tests/vectors/make_width.py depends on the order of these values. */
+/* tests/vectors/make_width.py depends on the order of these values */
 enum char_class {
 	CH_PLAIN,      /* one column */
 	CH_WIDE,       /* two columns */
 	CH_EMOJI,      /* an emoji of one column; U+200D may join it to the next emoji */
 	CH_EMOJI_WIDE, /* an emoji of two columns; U+200D may join it to the next emoji */
-	CH_JOINING,    /* one column; letter of a script that uses joiners: Arabic, Indic, ... */
+	CH_JOINING,    /* one column; a letter of a script that uses joiners: Arabic, Indic, ... */
 	CH_MARK,       /* no column of its own; combines with the character before it */
 	CH_JOINER,     /* U+200C, U+200D */
-	CH_VS16,       /* U+FE0F: shows the character before it as an emoji */
+	CH_VS16,       /* U+FE0F, which shows the character before it as an emoji */
 	CH_SELECTOR,   /* Mongolian variation selectors */
 	CH_HIDDEN,     /* invisible */
-	CH_BIDI,       /* changes the direction of text */
-	CH_BREAK,      /* U+0085 U+2028 U+2029 */
+	CH_BIDI,       /* characters that change the direction of text */
+	CH_BREAK,      /* line breaks other than \n: U+0085 U+2028 U+2029 */
 	CH_CONTROL,    /* C0 (also \n \r \t), DEL, C1 */
 	CH_PRIVATE,
 	CH_UNASSIGNED,

@@ -12,12 +12,12 @@
  *   - Variation selectors are kept after an emoji, before U+20E3, and on Mongolian letters. Elsewhere, they are treated
  *     as invisible characters.
  *   - A character keeps at most four combining marks. A mark without a base character gets a dotted circle, U+25CC.
- *   - A line of more than 64 KiB is broken with \n. CLEAN_LINE cuts it and adds an ellipsis.
+ *   - A line of more than 64 KiB is broken with \n. With CLEAN_LINE, it is truncated and ends with an ellipsis.
  *
  * Dropped and replaced characters are counted (struct clean_found), so that the program can tell the user.
  *
- * The output does not depend on how the input was cut into parts, so a joiner is held back until the next character is
- * known. Cleaning the output again does not change it. */
+ * The output does not depend on how the input is split into parts. For this, a joiner is held back until the next
+ * character is known. Cleaning the output again does not change it. */
 #include "ui/text/text.h"
 #include "ui/ui.h"
 
@@ -25,8 +25,8 @@
 
 #include <stdio.h>
 
-/* Bytes reserved at the end of a line for what may still be added to its last character: four marks with joiners, a
- * variation selector, an ellipsis. */
+/* Number of bytes that are reserved at the end of a line for additions to its last character: four marks with joiners,
+ * a variation selector, an ellipsis. */
 #define LINE_RESERVE 64
 
 enum after { AFTER_NOTHING, AFTER_TEXT, AFTER_KEYCAP, AFTER_JOINING, AFTER_EMOJI, AFTER_EMOJI_VS16 };
@@ -364,8 +364,8 @@ static void start_char(struct clean *c, unsigned char b, struct str *out)
 	}
 }
 
-/* Write a run of printable ASCII characters at once, for speed. Returns its length; 0: the caller must decode the next
- * byte. */
+/* Write a sequence of printable ASCII characters at once, for speed. Returns its length. If it returns 0, the caller
+ * must decode the next byte. */
 static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *out)
 {
 	size_t room = CLEAN_LINE_MAX - LINE_RESERVE, k = 0;
@@ -398,7 +398,7 @@ void clean_text(struct clean *c, const char *in, size_t n, struct str *out)
 			start_char(c, b, out);
 			i++;
 		} else if (b < c->lo || b > c->hi) {
-			c->need = 0; /* decode this byte again: it may start a valid character */
+			c->need = 0; /* decode this byte again, because it may start a valid character */
 			feed_invalid(c, out);
 		} else {
 			c->cp = c->cp << 6 | (b & 0x3f);

@@ -45,7 +45,7 @@ static int encode_label(const int32_t *cp, uint32_t n, struct str *out)
 		for (uint32_t i = 0; i < n; i++)
 			if ((uint32_t)cp[i] >= code && (uint32_t)cp[i] < next)
 				next = (uint32_t)cp[i];
-		/* cannot overflow: at most LABEL_MOST * 0x110000 */
+		/* this cannot overflow, because the product is at most LABEL_MOST * 0x110000 */
 		delta += (next - code) * (done + 1);
 		code = next;
 		for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +90,7 @@ static void add_label(const char *p, size_t n, struct str *out)
 	}
 	for (size_t i = 0; i < n; k++) {
 		if (k == LABEL_MOST) {
-			str_add(out, p, n); /* too long for a valid label: unchanged */
+			str_add(out, p, n); /* leave a label unchanged that is too long to be valid */
 			return;
 		}
 		i += (size_t)utf8_decode(p + i, n - i, &cp[k]);

@@ -21,7 +21,7 @@ struct clean_found {
 	/* bytes that are not UTF-8; noncharacters, private-use and unassigned characters */
 	uint64_t invalid;
 	uint64_t marks;  /* combining marks beyond CLEAN_MARKS_MAX */
-	uint64_t breaks; /* lines that were too long, and were broken or cut */
+	uint64_t breaks; /* lines that were too long, and were broken or truncated */
 };
 
 /* State of cleaning one text that arrives in parts.  clean_init() sets it up; it owns no memory. */
@@ -30,29 +30,30 @@ struct clean {
 	struct clean_found found;
 	/* the members below are for clean.c only */
 	int32_t cp; /* code point being decoded */
-	/* UTF-8 decoding: need: missing bytes of the character; lo, hi: bounds of the next byte */
+	/* State of decoding UTF-8. `need` is the number of missing bytes of the character; `lo` and `hi` are the bounds
+	 * of the next byte. */
 	unsigned char need, lo, hi;
 	unsigned char after; /* kind of the last written character */
-	unsigned char marks; /* combining marks on the last written character */
+	unsigned char marks; /* number of combining marks on the last written character */
 	unsigned char swallow_lf, cut;
-	int32_t joiner; /* joiner held back until the next character is known; 0: none */
-	unsigned col;   /* column modulo CLEAN_TAB */
-	size_t line;    /* bytes of the current line */
+	int32_t joiner; /* a joiner that is held back until the next character is known; 0: none */
+	unsigned col;   /* column of the output, modulo CLEAN_TAB */
+	size_t line;    /* number of bytes of the current line */
 };
 
 void clean_init(struct clean *, unsigned flags);
-/* Append the clean form of in[n] to *out: valid UTF-8 of printable characters and '\n'. The text may be passed in
- * parts, cut anywhere; the output is the same. */
+/* Append the clean form of in[n] to *out: valid UTF-8 of printable characters and '\n'. The text may be passed in parts
+ * that begin and end anywhere; the output is the same. */
 void clean_text(struct clean *, const char *in, size_t n, struct str *out);
 /* End the text: an unfinished character becomes U+FFFD. Resets the state for another text but keeps the counts. */
 void clean_end(struct clean *, struct str *out);
 /* Append, for example, "3 hidden characters, 1 direction control"; nothing if all counts are 0. Returns their sum. */
 uint64_t clean_describe(const struct clean_found *, struct str *out);
 
-/* Clean a whole string and append it as one line. For messages, file names, titles in lists. */
+/* Clean a whole string and append it as one line. Used for messages, file names, and titles in lists. */
 void clean_line(const char *in, size_t n, struct str *out);
 
-/* Return how many columns a code point takes: 1 or 2; 0 if it combines with the character before; -1 for '\n', and
+/* Return how many columns a code point takes: 1 or 2; 0 if it combines with the character before it; -1 for '\n', and
  * for code points that are never in clean text. */
 int char_width(int32_t cp);
 /* Return how many columns the clean text s[n] takes. */
@@ -62,14 +63,15 @@ size_t text_width(const char *s, size_t n);
 
 /* State of wrapping one text that arrives in parts. Set it to zeros when the cursor is at the start of a line. */
 struct wrap {
-	size_t col; /* columns of the line written so far */
+	size_t col; /* number of columns of the line that were written so far */
 	/* the members below are for wrap.c only */
-	size_t gap; /* number of blanks that are not written yet; they are dropped at a line's end */
+	size_t gap; /* number of blanks that are not written yet; at the end of a line they are dropped */
 	struct str word;
-	size_t word_cols;          /* columns of `word`, which is held back until it is known to fit on the line */
+	/* number of columns of `word`, which is held back until it is known to fit on the line */
+	size_t word_cols;
 	unsigned char flows;       /* 1: write the remaining letters of this word at once */
 	unsigned char joined;      /* 1: the last character was a joiner */
-	unsigned char as_is, code; /* as_is: 1 = do not wrap this line; code: 1 = inside a fenced code block */
+	unsigned char as_is, code; /* as_is is 1 if this line is not wrapped; `code` is 1 inside a fenced code block */
 	/* what the line contains so far: only blanks; only blanks and fence characters; other text */
 	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;
 	size_t indent;
@@ -77,14 +79,15 @@ struct wrap {
 	int n_fence;
 };
 void wrap_free(struct wrap *);
-/* Append clean text, broken between words into lines of `width` columns (0: not broken). A word may be held back
- * until the next blank or '\n'. The text may be passed in parts, cut between any two characters. */
+/* Append clean text, broken between words into lines of `width` columns; if `width` is 0, lines are not broken. A word
+ * may be held back
+ * until the next blank or '\n'. The text may be passed in parts that begin and end between any two characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
 /* ---- punycode.c ---- */
 
-/* Append the address with its host in ASCII ("xn--..."). Returns 1; or 0, appending nothing, if the host is ASCII
- * already or the address has none. */
+/* Append the address with its host in ASCII ("xn--..."). Returns 1. If the host is in ASCII already or the address has
+ * no host, append nothing and return 0. */
 int address_in_ascii(const char *address, size_t n, struct str *out);
 
 #endif

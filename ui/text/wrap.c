@@ -1,8 +1,8 @@
 /* ui/text/wrap.c - word wrap for text that arrives in parts.
  *
- * Letters are written as they come, except near the end of a line: there a word is held back until it is known to fit.
- * A word that does not fit begins a new line. Written text is never changed and the cursor is never moved, so this
- * works on any terminal.
+ * Letters are written when they arrive. But near the end of a line, a word is held back until it is known to fit. A
+ * word that does not fit begins a new line. Written text is never changed and the cursor is never moved, so this works
+ * on any terminal.
  *
  * Words longer than WORD_MAX (web addresses), code and tables are not wrapped. The terminal breaks them without a
  * newline, so that text copied from the screen is the original text. */
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define WORD_MAX 24
-#define JOINER   0x200d /* joins the characters before and after it */
+#define JOINER   0x200d /* U+200D joins the characters before and after it */
 
 void wrap_free(struct wrap *w)
 {
@@ -26,7 +26,7 @@ static void put_columns(struct wrap *w, size_t width, const char *s, size_t n, s
 	w->col = w->col + cols <= width ? w->col + cols : cols <= width ? cols : width;
 }
 
-/* Write the word that was held back, on this line or the next. */
+/* Write the word that was held back, on this line or on the next one. */
 static void put_word(struct wrap *w, size_t width, struct str *out)
 {
 	if (!w->word.n)
@@ -51,7 +51,7 @@ static void look_at_head(struct wrap *w, int32_t cp)
 		w->fence = w->indent < 4 && (cp == '`' || cp == '~') ? cp : 0;
 		w->n_fence = 1;
 		w->head = w->fence ? WRAP_FENCE : WRAP_BODY;
-		/* a deeply indented list item is not code */
+		/* a list item is not code, even if it is deeply indented */
 		if (cp == '|' || (w->indent >= 4 && !(cp < 0x80 && strchr("-*+0123456789", cp))))
 			w->as_is = 1;
 	} else if (w->head == WRAP_FENCE) {
@@ -79,7 +79,7 @@ static void wrap_char(struct wrap *w, size_t width, int32_t cp, const char *s, s
 	} else if (w->flows || (!w->word.n && (!cols || w->joined))) {
 		put_columns(w, width, s, n, (size_t)cols, out);
 	} else if (cols == 2 && !w->joined) {
-		/* scripts with wide characters have no blanks: a line may end after each character */
+		/* scripts with wide characters have no blanks, so a line may end after each character */
 		put_word(w, width, out);
 		str_add(&w->word, s, n);
 		w->word_cols = 2;
@@ -97,7 +97,7 @@ static void wrap_char(struct wrap *w, size_t width, int32_t cp, const char *s, s
 
 void wrap_text(struct wrap *w, size_t width, const char *in, size_t n, struct str *out)
 {
-	/* The window may have become narrower since the last call. */
+	/* the window may have become narrower since the last call */
 	if (width && w->col > width)
 		w->col %= width;
 	for (size_t i = 0, len; i < n; i += len) {

@@ -10,28 +10,29 @@
 #include <string.h>
 
 enum flag {
-	TRIPLE = 1,        /* three quotes begin a multi-line string */
-	BACKTICK = 2,      /* a backtick begins a multi-line string */
+	TRIPLE = 1,        /* three quotes begin a string of several lines */
+	BACKTICK = 2,      /* a backtick begins a string of several lines */
 	CASELESS = 4,      /* keywords may be in upper or lower case */
-	MARKUP = 8,        /* tags are coloured; the rest is text */
-	PREPROCESSOR = 16, /* # at the start of a line begins a directive */
-	LIFETIMES = 32,    /* ' begins a string only if it closes after one character ('a is a lifetime of Rust) */
-	/* shell syntax: strings span lines, # begins a comment only after a blank, $ begins a variable */
+	MARKUP = 8,        /* tags are coloured; all other text is plain */
+	PREPROCESSOR = 16, /* # at the start of a line begins a preprocessor directive */
+	/* ' begins a string only if the closing ' follows after one character ('a is a lifetime of Rust) */
+	LIFETIMES = 32,
+	/* shell syntax: strings may span lines, # begins a comment only after a blank, $ begins a variable */
 	SHELL = 64,
 	LONG_BRACKETS = 128, /* [[ ... ]] is a multi-line string */
 	DOUBLED = 256,       /* a quote inside a string is written twice; backslash has no meaning */
-	DIFF = 512,          /* diff: the first character colours the whole line */
+	DIFF = 512,          /* diff: the first character of a line colours the whole line */
 };
 
 enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_TAG_STRING, IN_LINE };
 
 struct language {
-	const char *names;        /* names of the language, each between blanks */
-	const char *line[2];      /* strings that begin a comment up to the end of the line */
+	const char *names;        /* names of the language, with blanks around each */
+	const char *line[2];      /* the strings that begin a comment up to the end of the line */
 	const char *open, *close; /* begin and end of a multi-line comment */
 	const char *quotes;
 	unsigned flags;
-	const char *const *keywords; /* NULL-terminated */
+	const char *const *keywords; /* a list that ends with NULL */
 };
 
 #define WORDS(...)                                                                                                     \
@@ -140,7 +141,7 @@ void code_start(struct code *c, const char *name, size_t n)
 			c->lang = (uint8_t)i;
 }
 
-/* 1 if the byte may be part of a name; all bytes beyond ASCII may. */
+/* 1 if the byte may be part of a name; any byte beyond ASCII may be. */
 static int is_name(char ch)
 {
 	return byte_is_word(ch) || ch == '_';
@@ -314,7 +315,7 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		return i;
 	}
 	if ((l->flags & PREPROCESSOR))
-		c->in = IN_LINE; /* a '#' further on in this line begins no directive */
+		c->in = IN_LINE; /* a '#' later in this line begins no directive */
 	if ((l->flags & LONG_BRACKETS) && starts_with(s, left, "[[")) {
 		*style = ST_CODE_STRING;
 		c->in = IN_BRACKETS;

@@ -6,17 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* State of one text, from line to line. */
+/* State of colouring a text, from line to line. */
 struct code {
-	uint8_t lang; /* index into the table of languages; 0 = unknown, all text is drawn in ST_CODE */
+	/* index into the table of languages; 0 = the language is unknown, and all text is drawn in ST_CODE */
+	uint8_t lang;
 	uint8_t in; /* what was open at the end of the previous line: a comment, string or tag; see IN_... in code.c */
 	char quote; /* the quote character that began the open string */
 };
-/* Begin a code block. name: the text after its opening fence, such as "c++ {.numberLines}"; its first word names
- * the language. */
+/* Begin a code block. `name` is the text after the opening fence, such as "c++ {.numberLines}"; the first word of this
+ * text names the language. */
 void code_start(struct code *, const char *name, size_t n);
-/* Find the token that begins at line[at], where at < n. Returns its end (> at); *style: its style, ST_CODE or
- * another. */
+/* Find the token that begins at line[at], where at < n. Returns the end of the token, which is above `at`. *style
+ * receives its style, ST_CODE or another. */
 size_t code_token(struct code *, const char *line, size_t n, size_t at, unsigned *style);
 /* End a line. */
 void code_newline(struct code *);

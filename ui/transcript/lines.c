@@ -1,8 +1,8 @@
 /* ui/transcript/lines.c - lays out text: wraps it into lines, and draws lines.
  *
  * A line consists of runs (pieces with one style), which refer to the text in struct lines. When a text grows, the
- * lines up to some point stay as they are, and only later lines are laid out again (struct growth). In plain text, this
- * point is the last newline. */
+ * lines up to some point stay unchanged, and only the lines after it are laid out again (struct growth). In plain text,
+ * this point is the last newline. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -69,8 +69,8 @@ static int may_begin(int32_t cp)
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	/* best: the last offset found at which the line can end. best_next: the offset at which the next line would
-	 * then begin. If best_next is equal to `at`, no such offset was found yet. */
+	/* `best` is the last offset found at which the line can end. best_next is the offset at which the next line
+	 * would then begin. If best_next is equal to `at`, no such offset was found yet. */
 	size_t i = at, best = at, best_next = at, len;
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;
@@ -97,7 +97,7 @@ size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, 
 				return best_next;
 			}
 		}
-		/* A line may also end between wide characters. */
+		/* a line may also end between wide characters */
 		if ((w == 2 || wide) && w && i > at && !blank && !joined && may_begin(cp)) {
 			best = best_next = i;
 			best_cols = col;

@@ -1,9 +1,9 @@
-/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c,
+/* ui/transcript/markdown.c - lays out Markdown: splits the text into pieces (markdown_pieces.c), parses each with md4c,
  * and turns md4c's events into lines.
  *
  * It differs from CommonMark on purpose. HTML and link definitions are shown as plain text, because link definitions
- * could hide text or expand to much text. A blank line is shown exactly where the text has one. A line break after a
- * short line is kept, because models write it on purpose. */
+ * could hide text, or become much longer text. A blank line is shown exactly where the text has one. A line break after
+ * a short line is kept, because models write it on purpose. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -56,7 +56,7 @@ static int md_enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		b->in_table = 1;
 		b->table.cols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
 		if (b->table.cols > TABLE_COLUMNS)
-			b->table.cols = TABLE_COLUMNS; /* piece_is_hostile() excludes wider tables */
+			b->table.cols = TABLE_COLUMNS; /* piece_is_hostile() has excluded wider tables */
 		b->table.n_cell = b->table.spans.n = 0;
 		break;
 	case MD_BLOCK_TH:

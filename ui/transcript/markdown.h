@@ -14,16 +14,16 @@ struct run {
 	uint16_t style;
 	uint16_t cols;
 };
-/* A line of the layout: runs [run, run + n_run) of struct lines. source: offset of its first byte in the original
- * text. */
+/* A line of the layout, which consists of runs [run, run + n_run) of struct lines. `source` is the offset of its first
+ * byte in the original text. */
 struct text_line {
 	uint32_t run, n_run;
 	uint32_t source;
 };
 struct code_block {
 	uint32_t from, n;
-}; /* bytes of the original text inside the fence */
-/* Laid-out text; all zero at the start. */
+}; /* byte range of the original text inside the fence */
+/* Laid-out text; all zero when it is empty. */
 struct lines {
 	struct str text;
 	struct run *run;
@@ -45,18 +45,18 @@ void lines_markdown(struct lines *, const char *text, size_t n, int width);
 /* Draw line `line` at row y. */
 void lines_draw(const struct lines *, size_t line, const struct area *, int x, int y);
 
-/* State of the layout of a text that grows; all zero at the start. Lines that later text cannot change are kept; the
- * others are laid out again. The result is the same as for the whole text at once. After a change of the width, begin
- * again with zeros. */
+/* State of the layout of a text that grows. It must be all zero at the start. Lines that later text cannot change are
+ * kept; the others are laid out again. The result is the same as for the whole text at once. After a change of the
+ * width, begin again with zeros. */
 struct growth {
-	size_t done; /* bytes of the text whose layout is final */
+	size_t done; /* number of bytes of the text whose layout is final */
 	/* sizes that the arrays in struct lines had when the text before byte `done` was laid out */
 	size_t text, run, line, code;
-	size_t shown; /* end of the last text shown */
+	size_t shown; /* offset of the end of the text that was shown last */
 	/* `begun` is 1 after the first call of growth_begin(). `any` is 1 after the first line of the text was laid
 	 * out. */
 	unsigned char begun, any;
-	/* The open code fence. mark: its character; 0 = no fence is open. n: its length. */
+	/* The open code fence. `mark` is its character, 0 = no fence is open; `n` is its length. */
 	struct fence {
 		char mark;
 		unsigned char indent;
@@ -69,8 +69,9 @@ void lines_grow_plain(struct lines *, struct growth *, const char *text, size_t 
 void lines_grow_markdown(struct lines *, struct growth *, const char *text, size_t n, int width);
 
 /* State of piece_end() for the piece (a part of Markdown that can be parsed separately) that begins at `from`, while
- * the text grows. at: the first incomplete line. list: column in which the text of the outermost open list item
- * begins; -1 = no list is open. after_blank: 1 = the line before `at` is blank. */
+ * the text grows. `at` is the offset of the first incomplete line. `list` is the column in which the text of the
+ * outermost open list item
+ * begins; -1 = no list is open. after_blank is 1 if the line before `at` is blank. */
 struct piece_scan {
 	size_t from, at;
 	int list, after_blank;

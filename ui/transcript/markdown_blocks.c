@@ -28,8 +28,8 @@ static void put_bullet(struct build *b, struct level *v)
 	v->used = 1;
 }
 
-/* Draw what comes before the text of a line: the bars of open quotes and the bullets of open list items. all = 0: stop
- * at the first quote or item that has no text yet. Adjacent bars share one run (text of one style). */
+/* Draw what comes before the text of a line: the bars of open quotes and the bullets of open list items. If `all` is 0,
+ * stop at the first quote or item that has no text yet. Adjacent bars share one run (text of one style). */
 static void put_before(struct build *b, int all)
 {
 	const char *bar = b->l->ascii ? "| " : "\u2502 ";
@@ -64,7 +64,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line. source: offset of its text in the message; NO_SOURCE = the end of the text shown so far. From line
+/* Begin a line. `source` is the offset of the line's text in the message; NO_SOURCE = the end of the text shown so far.
+ * From line
  * to line, these offsets never decrease. */
 static void new_line(struct build *b, uint32_t source)
 {
@@ -87,7 +88,7 @@ static void begin_table_line(void *ud, uint32_t source)
 	build_line(ud, source);
 }
 
-/* 1 if the message has an empty line between the last shown text and offset `source`. */
+/* 1 if the message has an empty line between the text that was shown last and offset `source`. */
 static int blank_before(const struct build *b, uint32_t source)
 {
 	int fresh = 0; /* 1: the current line is empty so far */
@@ -166,7 +167,7 @@ void build_flush(struct build *b)
 	b->para.n = 0;
 }
 
-/* Lay out a line of code: colour its tokens first, then cut it to the width. */
+/* Lay out a line of code: colour its tokens first, and then break it at the width. */
 void build_code_line(struct build *b, size_t from, size_t to, uint32_t source)
 {
 	int indent = build_room(b) > CODE_INDENT + 4 ? CODE_INDENT : 0, cont = 0;
@@ -302,7 +303,7 @@ void build_rule(struct build *b)
 }
 
 /* Write all bullets that wait for a paragraph, on a line of their own. A bullet waits if it leaves no room for text
- * beside it: then it becomes the beginning of the item's paragraph, if the item has one. */
+ * beside it: it then becomes the beginning of the item's paragraph, if the item has one. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)
@@ -319,7 +320,7 @@ void build_push(struct build *b, const struct level *v)
 		int cols = before_cols(b) + v->cols;
 
 		b->level[b->n_level] = *v;
-		/* Keep half of the width for text. */
+		/* keep half of the width for the text */
 		if (cols > b->width / 2 || cols > BEFORE_MOST) {
 			b->level[b->n_level].cols = 0;
 			b->level[b->n_level].flat = !v->quote;

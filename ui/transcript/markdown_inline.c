@@ -1,5 +1,6 @@
 /* ui/transcript/markdown_inline.c - the text inside a paragraph, heading or table cell: styles, link addresses,
- * entities. The text is collected as spans (styled byte ranges); the lines are made when the block ends. */
+ * entities. The text is collected as spans, which are byte ranges with a style. The lines are made when the block
+ * ends. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -109,7 +110,7 @@ void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 	for (size_t i = 0; i < LEN(named); i++)
 		if (strlen(named[i].name) == n && !memcmp(named[i].name, p, n))
 			cp = named[i].cp;
-	/* An entity for a control or invisible character, such as "&#7;", is shown as written. */
+	/* an entity for a control character or an invisible character, such as "&#7;", is shown as it is written */
 	if (cp < 0x20 || cp > 0x10ffff || char_width(cp) < 1)
 		build_add(b, p, n, style);
 	else
@@ -138,8 +139,8 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 }
 
 /* If the address at l->text[from..] has a host with non-ASCII letters, append it again with the host in ASCII
- * (Punycode): letters of other scripts may look like Latin letters. before, behind: text around the appended
- * address. */
+ * (Punycode): letters of other scripts may look like Latin letters. `before` and `behind` are the texts around the
+ * appended address. */
 static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
 {
 	struct str s = { 0 };
@@ -152,7 +153,7 @@ static void add_ascii(struct build *b, size_t from, const char *before, const ch
 	str_free(&s);
 }
 
-/* Append a link's address after its text, unless the text is the address. */
+/* Append a link's address after the link's text, unless the text is the address itself. */
 void build_add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRIBUTE *title, size_t from)
 {
 	const char *said = from < b->l->text.n ? b->l->text.p + from : "";
@@ -179,7 +180,7 @@ void build_add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRI
 
 void build_soft_break(struct build *b)
 {
-	/* Without text before the break, line_cols is still that of an earlier paragraph. */
+	/* if there is no text before the break, line_cols still belongs to an earlier paragraph */
 	int joins = b->para.n && b->line_cols >= SHORT_LINE;
 
 	build_add_as(b, joins ? " " : "\n", 1, build_style(b), NO_SOURCE);

@@ -1,9 +1,9 @@
-/* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced code.
+/* ui/transcript/markdown_pieces.c - splits Markdown into pieces that can be parsed separately, and finds fenced code.
  *
  * A piece ends at a blank line before an unindented line, and where fenced code begins or ends; md4c does not see the
  * code. If a text grows, only its last piece is parsed again. Pieces have at most PIECE_MOST bytes, because parts of
- * md4c take more than linear time. For the same reason, a piece that is full of marks is shown as plain text. Cuts
- * depend on whole lines only, not on the sizes in which the text arrives. */
+ * md4c take more than linear time. For the same reason, a piece that is full of marks is shown as plain text. The
+ * pieces depend on whole lines only, and not on how much text arrives at a time. */
 #include "ui/transcript/lines.h"
 #include "engine/base/utf8.h"
 
@@ -12,14 +12,15 @@
 #include <string.h>
 
 enum {
-	PIECE_MOST = 16384, /* longest piece, in bytes */
+	PIECE_MOST = 16384, /* maximum number of bytes of a piece */
 	MARKS_MOST = 2000,  /* maximum number of characters with a Markdown meaning in a piece */
 	NESTED_MOST = 24,   /* maximum number of quotes and list items that one line may open */
 };
 
 /* ---- kinds of lines ---- */
 
-/* Return the length of the mark at p that begins a list item ("-", "12."), or 0. *number: the item's number; -1
+/* Return the length of the mark at p that begins a list item ("-", "12."), or 0. *number receives the number of the
+ * item, or -1
  * for a bullet. */
 static size_t item_mark(const char *p, const char *end, long *number)
 {
@@ -121,8 +122,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 		long number = -1;
 		size_t mark;
 
-		/* The last line is incomplete, so it is not known yet whether the Markdown can be cut before it. Cut
-		 * there only if the piece is too long. */
+		/* The last line is incomplete, so it is not known yet whether the Markdown can be split before it.
+		 * Split it there only if the piece is too long. */
 		if (end == text + n && at > from && n - from > PIECE_MOST)
 			return at;
 		if (end == text + n)
@@ -201,8 +202,8 @@ int piece_is_hostile(const char *p, size_t n)
 	return rows * most > 2 * n;
 }
 
-/* Return how many dashes a cell lacks in the delimiter row of a table; -1 = it is not a cell of such a row. md4c needs
- * three characters ("---"), GitHub's Markdown only one. */
+/* Return how many dashes a cell lacks in the delimiter row of a table; -1 = the text is not a cell of such a row. md4c
+ * needs three characters ("---"), GitHub's Markdown only one. */
 static int cell_lacks(const char *p, const char *end)
 {
 	const char *from;
@@ -248,7 +249,7 @@ static size_t row_lacks(const char *p, const char *end)
 
 static void copy_row(struct piece *c, const char *p, const char *end)
 {
-	int dashed = 0; /* 1 = this cell has had a dash already */
+	int dashed = 0; /* 1 = this cell already has a dash */
 
 	for (const char *cell = p; p < end; p++) {
 		if (*p == '|') {
@@ -322,7 +323,7 @@ static int is_within(const struct piece *c, const char *p)
 	return p >= c->p && p <= c->p + c->n + PIECE_BEHIND;
 }
 
-/* Return the index in c->more of the first run of added dashes that begins at or after byte `at` of the copy. */
+/* Return the index in c->more of the first sequence of added dashes that begins at or after byte `at` of the copy. */
 static size_t more_at(const struct piece *c, size_t at)
 {
 	size_t lo = 0, hi = c->n_more;
@@ -353,7 +354,7 @@ size_t piece_text(const struct piece *c, const char *p, size_t n, size_t *skip)
 
 	*skip = 0;
 	if (!is_within(c, p))
-		return n; /* a blank or newline from md4c itself */
+		return n; /* a blank or newline that md4c has made itself */
 	if (at >= c->n || n > c->n - at) {
 		size_t left = at < c->n ? c->n - at : 0;
 		*skip = n - left;
@@ -440,7 +441,8 @@ static void piece_codes(struct codes *c, const char *p, size_t n)
 		piece_unpatch(c->out->p + from, c->out->n - from);
 }
 
-/* Count the fenced code block that begins at `at`, and append its content if it is the wanted one. Returns the
+/* Count the fenced code block that begins at `at`, and append its content if it is the block that is wanted. Returns
+ * the
  * offset after it. */
 static size_t fence_codes(struct codes *c, const char *text, size_t n, size_t at)
 {

@@ -31,13 +31,13 @@ struct level {
 struct build {
 	struct lines *l;
 	struct growth *g;
-	const char *text; /* the whole text */
+	const char *text; /* the whole Markdown text */
 	struct piece piece;
 	size_t shift, end; /* text[shift, end) is the part of the text that is copied to `piece` for md4c */
 	int width;
 
 	struct level level[LEVELS];
-	int n_level; /* number of open levels; levels beyond LEVELS are not drawn */
+	int n_level; /* number of open levels; the levels beyond LEVELS are not drawn */
 	struct {
 		unsigned ordered, next;
 		char mark;
@@ -51,7 +51,8 @@ struct build {
 	int in_head, in_table;
 	int heading, quotes, strong, em, del, code, link;
 	size_t link_from;
-	int line_cols; /* columns of the source line that were read so far, to decide about soft line breaks */
+	/* number of columns of the source line that were read so far, by which soft line breaks are decided */
+	int line_cols;
 
 	int in_code;
 	struct str lang;
@@ -62,37 +63,37 @@ struct build {
 
 /* Return the offset in the text of a byte that md4c has reported; NO_SOURCE = the byte is not in the text. */
 uint32_t build_source(const struct build *, const char *p);
-unsigned build_style(const struct build *); /* returns the current style of inline text */
-/* Return the length of an attribute's text, without dashes that b->piece has in addition to the original text. */
+unsigned build_style(const struct build *); /* return the current style of inline text */
+/* Return the length of an attribute's text, without the dashes that b->piece has in addition to the original text. */
 size_t build_attribute(const struct build *, const MD_ATTRIBUTE *);
 void build_paragraph(struct build *); /* begin a paragraph */
 void build_add(struct build *, const char *p, size_t n, unsigned style);
 void build_add_as(struct build *, const char *p, size_t n, unsigned style, uint32_t source);
 void build_add_entity(struct build *, const char *p, size_t n, unsigned style);
-/* Append a link's address. from: start of the link's text in l->text; SIZE_MAX = unknown. */
+/* Append a link's address. `from` is the start of the link's text in l->text; SIZE_MAX = unknown. */
 void build_add_address(struct build *, const MD_ATTRIBUTE *href, const MD_ATTRIBUTE *title, size_t from);
 void build_soft_break(struct build *);
 
 /* ---- markdown_blocks.c ---- */
 
-int build_room(const struct build *);             /* returns the columns that are left for text */
+int build_room(const struct build *);             /* return the number of columns that are left for text */
 void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
-/* Add an empty line before a block if the message has an empty line there, after the text shown last. source: offset of
- * the block's text. */
+/* Add an empty line before a block if the message has an empty line there, after the text shown last. `source` is the
+ * offset of the block's text. */
 void build_block(struct build *, uint32_t source);
-void build_shown(struct build *, size_t end); /* record that text up to `end` was shown */
+void build_shown(struct build *, size_t end); /* record that the text up to offset `end` was shown */
 void build_flush(struct build *);             /* lay out the collected inline text */
 void build_push(struct build *, const struct level *);
 void build_item(struct build *, const MD_BLOCK_LI_DETAIL *);
 void build_pop(struct build *);     /* end the innermost list item */
-void build_bullets(struct build *); /* draw bullets that are not drawn yet */
+void build_bullets(struct build *); /* draw the bullets that are not drawn yet */
 void build_rule(struct build *);
 /* Lay out one line of code, bytes [from, to) of l->text. */
 void build_code_line(struct build *, size_t from, size_t to, uint32_t source);
 /* Draw the text that follows the opening fence of a code block. */
 void build_code_head(struct build *, const char *info, size_t n, uint32_t source);
 void build_note_code(struct lines *, size_t from, size_t n);
-void build_code(struct build *); /* lay out collected code inside a list or quote */
+void build_code(struct build *); /* lay out the code that was collected inside a list or quote */
 void build_cell(struct build *, const MD_BLOCK_TD_DETAIL *);
 void build_cell_end(struct build *);
 void build_table(struct build *);

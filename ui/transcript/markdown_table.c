@@ -1,16 +1,16 @@
 /* ui/transcript/markdown_table.c - lays out Markdown tables, with wrapped cells.
  *
- * A table that is too wide gets narrower columns, the widest first, each down to its longest word (at most WORD_MOST
- * columns). If that is not enough, each row is written as a list: its cells are below each other, all but the first one
- * indented. */
+ * If a table is too wide, its columns become narrower, the widest columns first. A column stays as wide as its longest
+ * word; but a word that is longer than WORD_MOST columns counts as WORD_MOST columns. If that is not enough, each row
+ * is written as a list: its cells are below each other, all but the first one indented. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A column of the table is at least as wide as its longest word, or WORD_MOST if the word is longer. BETWEEN is the
- * width of a separator, which is a blank, a bar and a blank. */
+/* A column of the table is at least as wide as its longest word; but if this word is longer than WORD_MOST, at least
+ * WORD_MOST. BETWEEN is the width of a separator, which is a blank, a bar and a blank. */
 enum { WORD_MOST = 12, BETWEEN = 3 };
 
 void table_free(struct table *t)
@@ -36,7 +36,7 @@ static void put_blanks(struct lines *l, int n)
 		lines_own(l, blanks, n < (int)sizeof blanks - 1 ? (size_t)n : sizeof blanks - 1, ST_TEXT);
 }
 
-/* Return the width that a cell has without wrapping; *word = the width of its longest word. */
+/* Return the width that a cell has without wrapping. *word receives the width of its longest word. */
 static int cell_cols(const struct lines *l, const struct table_cell *c, int *word)
 {
 	int most = 0, cols;
@@ -59,7 +59,7 @@ static int cell_cols(const struct lines *l, const struct table_cell *c, int *wor
 	return most;
 }
 
-/* Choose column widths so that the table fits `width`. Returns 1; 0 = the table does not fit. */
+/* Choose column widths with which the table fits into `width` columns. Returns 1, or 0 if there are none. */
 static int share_width(const struct lines *l, const struct table *t, int width, int *w)
 {
 	int total = ((int)t->cols - 1) * BETWEEN, least[TABLE_COLUMNS];
@@ -176,7 +176,7 @@ static void table_rule(struct lines *l, const struct table *t, const int *w, tab
 	str_free(&s);
 }
 
-/* Lay out a row without columns, cells below each other. */
+/* Lay out a row without columns: its cells are below each other. */
 static void row_as_text(struct lines *l, const struct table *t, const struct table_cell *cell, int width,
                         table_line_fn *begin, void *ud)
 {

@@ -57,8 +57,8 @@ static void entry_release(struct entry *e)
 	free(e->source);
 }
 
-/* Call after removing entries. t->flow is the first row that was not yet passed to the terminal's scrollback. If this
- * row was removed, record that all rows of the remaining entries were passed. */
+/* Call this after entries were removed. t->flow is the first row that was not yet passed to the terminal's scrollback.
+ * If this row was removed, record that all rows of the remaining entries were passed. */
 static void flow_cut(struct transcript *t)
 {
 	if (t->flow.entry >= t->n)
@@ -193,7 +193,7 @@ static int ends_empty(const char *p, size_t n)
 	return lines > 1;
 }
 
-/* Advance e->whole past all Markdown blocks that later text cannot change. The text can be cut at offset e->whole. */
+/* Advance e->whole past all Markdown blocks that later text cannot change. The text can be split at offset e->whole. */
 static void scan_whole(struct entry *e)
 {
 	const char *text = e->clean.p;
@@ -242,7 +242,7 @@ static void cut_to(struct str *s, size_t n)
 	s->p[n] = 0;
 }
 
-/* Call this at the end of a line. If the text can be cut here, begin another entry for the rest of the long text.
+/* Call this at the end of a line. If the text can be split here, begin another entry for the rest of the long text.
  * Returns the entry that gets the text to come. */
 static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 {
@@ -257,7 +257,7 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		mark_line(e);
 		if (e->raw.n < 2 * t->part_most)
 			return e;
-		/* the block is too long: cut the text inside it */
+		/* the block is too long, so split the text inside it */
 		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);
 		return next_part(t);
 	}
@@ -274,7 +274,7 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 	return e;
 }
 
-/* Return where to cut a text without line ends: after a blank if there is one near, else between characters. */
+/* Return where to split a text without line ends: after a blank if there is one near, else between two characters. */
 static size_t forced_cut(const struct transcript *t, const struct entry *e, const char *text, size_t n)
 {
 	size_t most = 2 * t->part_most, left = e->raw.n < most ? most - e->raw.n : 1, at;
@@ -297,7 +297,7 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* An entry that has at least `least` bytes ends at the next line end at which the text can be cut. */
+		/* an entry with at least `least` bytes ends at the next line end at which the text can be split */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
 			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);
@@ -338,7 +338,7 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 		t->message[t->n_message++] = t->n;
 	}
 	if (t->follow)
-		t->jumped = SIZE_MAX; /* the new entry gets the focus */
+		t->jumped = SIZE_MAX; /* give the focus to the new entry */
 	e = new_entry(t, role);
 	clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
 	number = t->n - 1;

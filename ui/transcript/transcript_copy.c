@@ -15,7 +15,7 @@ static void add_copy(struct str *out, const struct str *raw)
 	}
 }
 
-/* Append a text with all its parts: a long text is split into several entries. */
+/* Append a text with all its parts, because a long text is split into several entries. */
 static void add_parts(const struct transcript *t, size_t entry, struct str *out)
 {
 	do
@@ -80,7 +80,7 @@ int transcript_copy_all(const struct transcript *t, struct str *out)
 			;
 		if (i)
 			str_adds(out, "\n");
-		/* Quote questions to distinguish them from answers. */
+		/* quote questions, to distinguish them from answers */
 		for (size_t k = 0; k < n; k++) {
 			if (e->role == UI_USER && (!k || text.p[k - 1] == '\n'))
 				str_adds(out, "> ");

@@ -103,7 +103,7 @@ static void forget_far_lines(struct transcript *t, size_t first, size_t last)
 	}
 }
 
-/* Widest text column: longer lines are hard to read. */
+/* Maximum width of the text column, because longer lines are hard to read. */
 enum { COLUMN_MOST = 100 };
 
 struct area transcript_column(const struct area *all, int gutter)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATTERN_MOST: most bytes of a pattern; MATCHES_MOST: most matches that are counted */
+/* PATTERN_MOST: maximum number of bytes of a pattern. MATCHES_MOST: maximum number of matches that are counted. */
 enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };
 
 void find_reset(struct find *f)
@@ -42,8 +42,8 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-/* Return where a match ends, as an offset in `entry`; 0 = the match ends before this entry. The match may begin in an
- * earlier entry, because a long text is split into several entries. */
+/* Return the offset in `entry` at which a match ends; 0 = it ends before this entry. The match may begin in an earlier
+ * entry, because a long text is split into several entries. */
 static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
 	size_t end = (size_t)m->from + m->n;
@@ -61,8 +61,8 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* f->match[i - 1] begins before `from`. Return it if it ends after `from`. All earlier matches end before it
-	 * begins. */
+	/* f->match[i - 1] begins before `from`: return it if it ends after `from`; all earlier matches end before it
+	 * begins */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -84,7 +84,7 @@ static int is_mark(char c)
 	return c == '*' || c == '`' || c == '~';
 }
 
-/* Return the length of the match at the start of s; 0 = none; SIZE_MAX = more text is needed to tell. */
+/* Return the length of the match at the start of s; 0 = there is no match; SIZE_MAX = more text is needed to decide. */
 static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 {
 	size_t i = 0, k = 0;
@@ -150,8 +150,8 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 	return found == SIZE_MAX && entry + 1 < t->n ? 0 : found;
 }
 
-/* Search an entry from byte i on. Returns the offset at which the search continues: the entry's end, or a later offset
- * if a match continues in the next entry of a split text. */
+/* Search an entry from byte i on. Returns the offset at which the search continues: the end of the entry, or a later
+ * offset if a match continues in the next entry of a split text. */
 static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
@@ -237,7 +237,7 @@ void find_update(struct transcript *t)
 	}
 	if (f->entry < t->n)
 		return;
-	f->entry = t->n - 1; /* continue here when the last entry has grown */
+	f->entry = t->n - 1; /* continue with this entry when it has grown */
 	f->from = t->entry[t->n - 1].clean.n;
 }
 
@@ -287,7 +287,7 @@ static size_t line_with(const struct lines *l, uint32_t source)
 			if (l->run[k].source != NO_SOURCE && l->run[k].source <= source &&
 			    source < l->run[k].source + l->run[k].n)
 				return i;
-	/* The text is not shown (such as a picture's address): take the nearest line before it. */
+	/* the matched text is not shown (such as the address of a picture): take the nearest line before it */
 	for (size_t i = 0; i < l->n_line; i++)
 		if (l->line[i].source > source)
 			return i ? i - 1 : 0;
@@ -326,8 +326,8 @@ static void show_match(struct transcript *t, const struct match *m)
 	t->find.has_shown = 1;
 }
 
-/* Return the offset in the entry's text at which a line begins, for comparison with matches; UINT32_MAX = the line is
- * after the text. */
+/* Return the offset in the entry's text at which a line begins, for comparison with matches. UINT32_MAX means that the
+ * line is after the text. */
 static uint32_t source_at(struct transcript *t, size_t entry, size_t line)
 {
 	struct entry *e = &t->entry[entry];
@@ -364,7 +364,7 @@ static size_t choose_match(struct transcript *t, int step)
 		i = index_at(f, entry, source_at(t, entry, line));
 		return i < f->n ? i : 0;
 	}
-	/* Choose the last match above the bottom of the screen. */
+	/* choose the last match above the bottom of the screen */
 	transcript_move(t, &entry, &line, t->h);
 	i = index_at(f, entry,
 	             entry + 1 == t->n && line + 1 >= t->entry[entry].rows ? UINT32_MAX : source_at(t, entry, line));

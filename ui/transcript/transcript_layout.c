@@ -72,11 +72,11 @@ size_t entry_open_rows(const struct transcript *t, const struct entry *e)
 	return e->newlines + 1 + e->clean.n / (size_t)(MAX(t->w, 4)) + (e->note.n > 0);
 }
 
-/* 1 if an empty row follows entry i. No empty row follows:
- * - the last entry;
- * - an answer that has neither text nor a note;
- * - a notice of one line before another notice, unless the other notice is an echoed command;
- * - a part of a long text whose next part continues it without an empty line. */
+/* 1 if an empty row follows entry i. No empty row follows in these cases:
+ * - the entry is the last one;
+ * - it is an answer that has neither text nor a note;
+ * - it is a notice of one line, and another notice follows that is not an echoed command;
+ * - it is a part of a long text, and the next part continues it without an empty line. */
 static int has_gap(const struct transcript *t, size_t i)
 {
 	const struct entry *e = &t->entry[i], *next = e + 1;

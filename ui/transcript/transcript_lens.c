@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Set the byte ranges of an entry that are kept or evicted. span[n] are the ranges of a longer text, in which the entry
+/* Set the byte ranges of an entry that are kept or evicted. span[n] has the ranges of a longer text, in which the entry
  * begins at byte `from`. Returns the index of the first range that ends after `from`; later entries do not need the
  * ranges before it. */
 static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
@@ -72,7 +72,7 @@ void transcript_text_heat(struct transcript *t, size_t from, const struct ui_spa
 		if (e->role != UI_TEXT || end <= from || e->at >= from + span[n - 1].end)
 			continue;
 		if (at > e->at)
-			entry_add_heat(e, at - e->at, 0); /* nothing is known about earlier bytes */
+			entry_add_heat(e, at - e->at, 0); /* nothing is known about the bytes before `at` */
 		for (size_t k = 0; k < n && at < end; at = from + span[k++].end)
 			if (from + span[k].end > e->at)
 				entry_add_heat(e, (from + span[k].end < end ? from + span[k].end : end) - e->at,
@@ -143,10 +143,10 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 				most = e->lens[k].kept;
 			if (e->lens[k].end >= end)
 				break;
-			span = k; /* the next word begins in this span or in a later one */
+			span = k; /* the next word begins in this range or in a later one */
 		}
 		if (k == e->n_lens)
-			most = 255; /* no range covers the word's last bytes: they may be cached */
+			most = 255; /* no range covers the last bytes of the word, so they may be cached */
 		what = least == 255 ? KEPT : most == 0 ? KEPT_NOT : KEPT_PARTLY;
 		while (hot < e->n_heat && e->heat[hot].end <= at)
 			hot++;

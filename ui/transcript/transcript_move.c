@@ -136,7 +136,7 @@ void transcript_scroll(struct transcript *t, int lines)
 
 void transcript_page(struct transcript *t, double pages)
 {
-	/* A whole page keeps one row of the previous page. */
+	/* a whole page keeps one row of the previous page */
 	double rows = pages * (t->h > 2 && (pages == 1 || pages == -1) ? t->h - 1 : t->h);
 
 	if (rows > 1e6 || rows < -1e6)
@@ -202,7 +202,9 @@ int transcript_question(struct transcript *t, int step)
 	if (t->jumped < t->n)
 		i = t->jumped;
 	else if (t->follow)
-		i = t->n; /* start after the last entry: one step up then reaches the last question, visible or not */
+		/* start after the last entry, so that one step up reaches the last question, whether it is visible or
+		 * not */
+		i = t->n;
 	else
 		i = t->top + (step < 0 && t->line > 0);
 	do {
@@ -215,8 +217,8 @@ int transcript_question(struct transcript *t, int step)
 	return 1;
 }
 
-/* Return the first run of a line (last = 1: the last one) that shows text of the entry, not a bullet or bar; NULL =
- * none. */
+/* Return the first run of a line that shows text of the entry and not a bullet or bar; if `last` is 1, the last such
+ * run. NULL = there is none. */
 static const struct run *text_run(const struct lines *l, size_t line, int last)
 {
 	const struct run *found = NULL;
@@ -316,7 +318,7 @@ void transcript_fold(struct transcript *t)
 			break;
 		}
 	entry_fold(t, i, !t->entry[i].folded);
-	t->jumped = i; /* pressing the key again then folds or unfolds the same entry */
+	t->jumped = i; /* if the key is pressed again, the same entry is folded or unfolded */
 	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;

@@ -32,11 +32,12 @@ enum { PART_MOST = 32768 };
 
 struct entry {
 	enum ui_role role;
-	/* A long text is split into several entries. `part` is 1 if this entry continues the entry before it. `more` is
-	 * 1 if the next entry continues this one. */
+	/* A long text is split into several entries. `part` is 1 if this entry continues the one before it. `more` is 1
+	 * if the next entry continues this one. */
 	unsigned char part, more;
-	struct str raw, clean, note; /* note: one line without control characters */
-	size_t at;                   /* role UI_TEXT: offset of the entry in the growing file's text */
+	struct str raw, clean, note; /* `note` is one line without control characters */
+	/* for an entry with the role UI_TEXT: offset of the entry in the growing file's text */
+	size_t at;
 	struct clean state;
 	unsigned char ended, folded;
 	size_t newlines; /* number of newlines in `clean` */
@@ -46,7 +47,7 @@ struct entry {
 		struct code colours;
 	} from;
 	unsigned char gap; /* 1: an empty row follows, before the next part of the text */
-	/* Where a long text can be cut into entries. `whole` is the offset in `clean` at which the last complete
+	/* Where a long text can be split into entries. `whole` is the offset in `clean` at which the last complete
 	 * Markdown block ends. `open` is the code block that is still open at this offset. `line` stores the sizes of
 	 * the two texts and the state of the filter at the beginning of the last line. */
 	size_t whole;
@@ -55,7 +56,7 @@ struct entry {
 	struct {
 		size_t raw, clean, newlines;
 		struct clean state;
-		int behind_code; /* 1 = fenced code ends right before the line */
+		int behind_code; /* 1 = fenced code ends directly before the line */
 	} line;
 
 	/* `lines` are the lines of the first laid_n bytes. `laid` is the value of transcript.stamp when the lines were
@@ -72,32 +73,32 @@ struct entry {
 	size_t rows, note_rows;
 
 	struct ui_span *lens;
-	size_t n_lens; /* lens[n_lens]: byte ranges of `raw`, each kept or evicted */
+	size_t n_lens; /* lens[n_lens] has byte ranges of `raw`, each of which is kept or evicted */
 	struct ui_span *heat;
-	size_t n_heat; /* heat[n_heat]: byte ranges of `raw` with levels of surprise */
+	size_t n_heat; /* heat[n_heat] has byte ranges of `raw` with levels of surprise */
 	struct kept *kept;
 	size_t n_kept;
-	/* kept[n_kept]: byte ranges of `clean`, computed from `lens` and `heat` when the entry is drawn. lens_fits: 1 =
-	 * these ranges are up to date */
+	/* kept[n_kept] has byte ranges of `clean`, computed from `lens` and `heat` when the entry is drawn. lens_fits
+	 * is 1 if these ranges are up to date. */
 	int lens_fits;
 
-	struct str underlined; /* underlined words, with a newline after each */
+	struct str underlined; /* the underlined words, each followed by a newline */
 	struct ui_source *source;
-	size_t n_source; /* if the entry is a question (UI_USER): sources of its answer */
+	size_t n_source; /* if the entry is a question (UI_USER): number of sources of its answer */
 };
 
 struct match {
-	/* The match is n bytes of the filtered text, from byte `from` of the entry. It may end in a later entry if the
+	/* A match: n bytes of the filtered text, from byte `from` of the entry on. It may end in a later entry if the
 	 * text is split. */
 	uint32_t entry, from, n;
 };
 
 struct find {
-	struct str pattern; /* the words, with one blank between; in lower case if fold is 1 */
+	struct str pattern; /* the words of the pattern, with one blank between them; in lower case if `fold` is 1 */
 	int fold;
 	struct match *match;
-	size_t n, cap;      /* match[n]: all matches, in the order of the text */
-	size_t entry, from; /* where the search of new text begins */
+	size_t n, cap;      /* match[n] has all matches, in the order of the text */
+	size_t entry, from; /* entry, and byte of the entry, at which the search of new text begins */
 	int has_shown;
 	struct match shown; /* the match that the user went to last */
 };
@@ -105,14 +106,14 @@ struct find {
 struct transcript {
 	struct entry *entry;
 	size_t n, cap;
-	size_t *message, n_message, cap_message; /* [n_message] entry index of each message */
-	size_t text_first;                       /* first entry of the growing file's text */
+	size_t *message, n_message, cap_message; /* message[n_message] has the index of each message's entry */
+	size_t text_first;                       /* index of the first entry of the growing file's text */
 	int w, h, ascii, raw;
-	int gutter;       /* columns of the gutter at the left; 0 = no gutter */
-	size_t part_most; /* PART_MOST; smaller in tests */
-	uint64_t work;    /* bytes laid out so far, for tests */
+	int gutter;       /* width of the gutter at the left, in columns; 0 = there is no gutter */
+	size_t part_most; /* PART_MOST, or a smaller number in tests */
+	uint64_t work;    /* number of bytes that were laid out so far, for tests */
 	int dirty;
-	uint64_t stamp; /* incremented when all lines must be laid out again */
+	uint64_t stamp; /* is incremented when all lines must be laid out again */
 
 	/* The first visible row is line `line` of entry `top`. Line numbers change with the width, so `source` stores
 	 * the row independently of the width. If `behind` is 0, `source` is an offset in the text. If `behind` is 1,
@@ -139,15 +140,15 @@ struct transcript {
 		int inside;
 	} flow;
 
-	size_t jumped; /* entry of the question that the user jumped to; SIZE_MAX = none */
+	size_t jumped; /* index of the entry of the question to which the user has jumped; SIZE_MAX = none */
 	struct find find;
 };
 
 #define GUTTER_COLS 2
-#define MARK_COLS   2 /* width of "> " before a question */
+#define MARK_COLS   2 /* width in columns of the "> " before a question */
 
 /* ---- transcript.c ---- */
-/* returns the index of the first entry of a split text */
+/* return the index of the first entry of a split text */
 size_t entry_first(const struct transcript *, size_t entry);
 void entry_fold(struct transcript *, size_t entry, int folded); /* fold or unfold all parts of a split text */
 void entry_drop_lens(struct entry *);
@@ -159,28 +160,28 @@ void entry_lay_out(struct transcript *, struct entry *);
 /* Return the number of rows of text and note, as if the entry were unfolded. It is an estimate if the entry was never
  * laid out. */
 size_t entry_open_rows(const struct transcript *, const struct entry *);
-/* Return the number of visible rows of an entry, including the empty row after it. entry_rows(): returns an estimate if
- * the entry was never laid out. entry_rows_laid(): lays the entry out and returns the exact number. */
+/* Return the number of visible rows of an entry, including the empty row after it. entry_rows() returns an estimate if
+ * the entry was never laid out. entry_rows_laid() lays the entry out, and returns the exact number. */
 size_t entry_rows(const struct transcript *, size_t entry);
 size_t entry_rows_laid(struct transcript *, size_t entry);
 /* ---- transcript_move.c ---- */
-void transcript_at(struct transcript *, size_t entry, size_t line); /* make that line the first row */
-/* update top and line after the layout has changed */
+void transcript_at(struct transcript *, size_t entry, size_t line); /* make this line the first visible row */
+/* update `top` and `line` after the layout has changed */
 void transcript_settle(struct transcript *);
 void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows);
 int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
 /* Find the topmost position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* ---- transcript_draw.c ---- */
-/* Return the part of the area for text, at the right of the gutter. */
+/* Return the part of the area that is used for text, at the right of the gutter. */
 struct area transcript_column(const struct area *, int gutter);
 void transcript_width(struct transcript *, int w); /* set the width of the layout */
 /* Draw rows of the transcript, beginning with line `line` of entry `i`. The gutter is drawn in the area `all`, the text
- * in the area `a`, which is a part of it. Returns the entry of the last row drawn, or the number of entries if the
- * transcript has too few rows. */
+ * in the area `a`, which is a part of it. Returns the entry of the last row that was drawn, or the number of entries if
+ * the transcript has too few rows. */
 size_t transcript_rows(struct transcript *, size_t i, size_t line, const struct area *all, const struct area *a);
 /* ---- transcript_lens.c ---- */
-/* compute e->kept for the filtered text, from byte ranges of e->raw */
+/* compute e->kept, for the filtered text, from the byte ranges of e->raw */
 void entry_fit_lens(const struct transcript *, struct entry *);
 /* Return the range that contains byte `at` of the filtered text; NULL = nothing is known about the byte. */
 const struct kept *entry_kept_at(const struct entry *, size_t at);
@@ -189,12 +190,12 @@ void entry_draw_lens(const struct entry *, const struct run *, const struct area
 void entry_draw_underlines(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* ---- transcript_find.c ---- */
 void find_free(struct find *);
-void find_reset(struct find *);        /* search all texts again, because they have changed */
-void find_update(struct transcript *); /* search new text */
+void find_reset(struct find *);        /* make the next search go through all texts again, because they have changed */
+void find_update(struct transcript *); /* search the new text */
 /* Return the first match that ends after `from`, or NULL. */
 const struct match *find_first(const struct transcript *, size_t entry, size_t from);
-/* Set [*from, *end) to the bytes of the entry that a match covers. Returns 1; 0 = the match covers none of them, or m
- * points after the last match. */
+/* Set [*from, *end) to the bytes of the entry that a match covers. Returns 1. Returns 0 if the match covers none of
+ * them, or if m points after the last match. */
 int find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif

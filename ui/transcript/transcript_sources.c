@@ -1,5 +1,4 @@
-/* ui/transcript/transcript_sources.c - stores the sources of each turn, and finds the source that a screen row
- * names. */
+/* ui/transcript/transcript_sources.c - stores the sources of each turn, and finds which source a screen row names. */
 #include "ui/transcript/transcript_private.h"
 #include "engine/base/utf8.h"
 
@@ -29,7 +28,7 @@ size_t transcript_turn(const struct transcript *t)
 	entry = transcript_focus(t);
 	turn = turn_of(t, entry);
 	/* If the last visible entry is a question, its answer is below the screen. The visible answer then belongs to
-	 * the turn before. */
+	 * the turn before it. */
 	if (turn == entry + 1 && t->jumped >= t->n && !t->follow && entry > t->top && turn_of(t, entry - 1))
 		turn = turn_of(t, entry - 1);
 	return turn;
@@ -59,7 +58,8 @@ size_t transcript_turn_sources(const struct transcript *t, size_t turn, const st
 	return e ? e->n_source : 0;
 }
 
-/* Return the number in brackets ("[1]") at column x of a line, else the first number in brackets; 0 = none. */
+/* Return the number in brackets ("[1]") at column x of a line, or else the first number in brackets of the line; 0 =
+ * there is none. */
 static size_t number_in(const struct lines *l, size_t line, int x)
 {
 	struct str s = { 0 };
@@ -92,7 +92,7 @@ size_t transcript_source_at(struct transcript *t, int x, int y, size_t *turn)
 	line = t->line;
 	transcript_move(t, &entry, &line, y);
 	*turn = turn_of(t, entry);
-	/* A source line may be wrapped: if this row has no number, look in the rows above it. */
+	/* a line about a source may be wrapped: if this row has no number, look in the rows above it */
 	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0;
 	     line--, x = 0)
 		found = number_in(&t->entry[entry].lines, line - 1, x);

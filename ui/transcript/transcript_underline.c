@@ -22,7 +22,7 @@ void transcript_underline(struct transcript *t, const char *words)
 	} while (t->entry[i++].more);
 }
 
-/* 1 if text[at .. at + n) neither begins nor ends inside a longer word. all: length of the text. */
+/* 1 if text[at .. at + n) neither begins nor ends inside a longer word. `all` is the length of the text. */
 static int is_whole(const char *text, size_t all, size_t at, size_t n)
 {
 	return (!at || !byte_is_word(text[at - 1])) && (at + n == all || !byte_is_word(text[at + n]));
