@@ -13,10 +13,10 @@
 
 /* ---- families ---- */
 
-enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers of the model recommend no value */
+enum { ANY = -1, SILENT = -1 }; /* SILENT means that the makers of the model recommend no value */
 
-/* Each entry has conditions that a model must meet, and sampler values advised for it. The first entry whose conditions
- * all match is used. */
+/* Advice for a family of models. An entry has conditions that a model must meet, and the sampler values that are
+ * advised for it. The first entry whose conditions are all met is used. */
 struct family_advice {
 	const char *family;
 	const char *arch; /* condition: general.architecture; NULL = any */
@@ -47,8 +47,8 @@ static const struct family_advice families[] = {
 	{ "Qwen3.5", "qwen35", NULL, 0, 0.7f, 20, 0.8f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 1, 1, 20, 0.95f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 0, 0.7f, 20, 0.8f, 0 },
-	/* generation_config.json of gemma-3-4b-it. It has no min-p; 0 is the value that the makers advise for other
-	 * programs. */
+	/* generation_config.json of gemma-3-4b-it. The file has no min-p; 0 is the value that the makers advise for
+	 * other programs. */
 	{ "Gemma 3", "gemma3", NULL, ANY, 1, 64, 0.95f, 0 },
 	/* Model card of Gemma 4: "across all use cases". */
 	{ "Gemma 4", "gemma4", NULL, ANY, 1, 64, 0.95f, SILENT },
@@ -97,12 +97,12 @@ static void add_letters(const struct gguf *g, const char *key, char *out, size_t
 	out[n] = 0;
 }
 
-/* Return the first entry of families[] whose conditions the model meets; NULL = no advice. */
+/* Return the first entry of families[] whose conditions the model meets. NULL = there is no advice. */
 static const struct family_advice *family_of(const struct engine *e, int reasons)
 {
 	char name[256] = "";
 
-	/* No advice for a model without a template: it is not trained to answer. */
+	/* there is no advice for a model without a template, because it is not trained to answer */
 	if (!e->info.has_template)
 		return NULL;
 	add_letters(e->gguf, "general.name", name, sizeof name);
@@ -119,9 +119,9 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* ---- the file's keys ---- */
 
-/* Sampler keys that llama.cpp writes to GGUF files. keys[] is indexed by enum sampling_setting. Index LAST_N is for
- * sampling.repeat_last, which is not in that enum. A setting without a key has name = NULL. Keys for samplers that weir
- * lacks (sequence, xtc_*, mirostat*) are ignored. */
+/* Sampler keys that llama.cpp writes to GGUF files. The index of keys[] is an enum sampling_setting. The index LAST_N
+ * is for sampling.repeat_last, which is not in that enum. A setting without a key has name = NULL. Keys for samplers
+ * that weir lacks (sequence, xtc_*, mirostat*) are ignored. */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
 static const struct {
 	const char *name;
@@ -136,7 +136,7 @@ static const struct {
 };
 
 /* Read the value of keys[i] to *out and return 1. Return 0 if the file lacks the key, and -1 if the value is not a
- * number or is out of range. After -1, note[size] has a sentence about the first such value. */
+ * number or is out of range. After -1, note[size] has a sentence about the first bad value. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;

@@ -14,21 +14,22 @@ struct encoder;
 
 struct encoder_text {
 	const int32_t *id;
-	int32_t n; /* 1 or more, at most encoder_longest() */
+	int32_t n; /* number of tokens, from 1 to encoder_longest() */
 };
 
-/* Load an encoder from a GGUF file. device is "cpu", "cuda", or "auto": CUDA if it opens, else the CPU. NULL means
- * "auto". threads: CPU threads; 0 means one per available core. Return 0, or -1 with *out NULL. */
+/* Load an encoder from a GGUF file. `device` is "cpu", "cuda", or "auto": CUDA if it can be opened, else the CPU. NULL
+ * means "auto". `threads` is the number of CPU threads; 0 means one per available core. Return 0; or -1, and then *out
+ * is NULL. */
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *);
-void encoder_close(struct encoder *); /* NULL is allowed */
-/* What kind of encoder a file contains. ranks: 1 = a reranker, which encoder_reader_open() accepts. */
+void encoder_close(struct encoder *); /* the encoder may be NULL */
+/* What kind of encoder a file contains. `ranks` is 1 for a reranker, which encoder_reader_open() accepts. */
 struct encoder_look {
 	char family[16];
 	int32_t dims;
 	int ranks;
 };
-/* Try to load a file on the CPU, and close it. Return 1 if it could be loaded; 0 if the model is not an encoder, and
- * its weights were not loaded; -1 on error. */
+/* Try to load a file on the CPU, and then close it. Return 1 if it could be loaded, 0 if the model is not an encoder
+ * (its weights were then not loaded), -1 on error. */
 int encoder_look(const char *path, struct encoder_look *out, struct err *);
 int32_t encoder_dims(const struct encoder *);
 /* Return the largest number of tokens that a text may have. */
@@ -39,7 +40,7 @@ int32_t encoder_longest(const struct encoder *);
 int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
                   struct err *);
 
-/* Each text is a search query or a passage to be found. Many models expect a different prefix for each kind.
+/* Each text is either a search query or a passage to be found. Many models expect a different prefix for each kind.
  * ENCODER_QUERY_ADAPTED is a query for which the adapter for queries is used, if encoder_reader_open() has loaded
  * one. */
 enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE, ENCODER_QUERY_ADAPTED, ENCODER_SIDES };
@@ -47,8 +48,8 @@ struct encoder_string {
 	const char *p;
 	size_t n;
 };
-/* Compute vectors as encoder_embed() does, but from plain text: add the model's prefix to each text, and tokenize it.
- * A text with more than encoder_longest() tokens is truncated. */
+/* Compute vectors in the way of encoder_embed(), but from plain text: add the model's prefix to each text, and tokenize
+ * it. A text with more than encoder_longest() tokens is truncated. */
 int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_string *text, int32_t n, float *out,
                   const atomic_int *cancel, struct err *);
 /* Return a hash of the model file and its prefixes. Store it with vectors: vectors of different models cannot be

@@ -61,7 +61,7 @@ static void info_fill(struct engine *e)
 	const struct vocab_info *v = vocab_info(e->vocab);
 	const struct hparams *hp = &e->model.hp;
 	struct engine_info *i = &e->info;
-	int32_t first = 0; /* becomes the first layer with attention */
+	int32_t first = 0; /* will be the index of the first layer with attention */
 
 	i->path = e->gguf->path;
 	i->name = e->name = model_name(e->gguf);
@@ -132,7 +132,7 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	if (chat_find(&e->chat, e->gguf, wanted, wanted ? err : &why) < 0) {
 		if (wanted)
 			return -1;
-		/* An unusable template is no error here: the model can still complete plain text. */
+		/* an unusable template is no error here, because the model can still complete plain text */
 		snprintf(e->info.template_error, sizeof e->info.template_error,
 		         "%.340s; pass --chat-template NAME or FILE", why.msg);
 	} else if (!e->chat) {
@@ -148,7 +148,8 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Check, before the weights are loaded, that they fit into the backend's memory. be = NULL: check the system memory. */
+/* Check that the weights fit into the backend's memory, before they are loaded. If `be` is NULL, check the system
+ * memory. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
@@ -165,7 +166,7 @@ static int weights_fit(const struct model *m, const struct backend *be, struct e
 	return -1;
 }
 
-/* Check that the device has all operations that the model needs, and memory for the weights. */
+/* Check that the device has all operations that the model needs, and that its memory has room for the weights. */
 static int device_serves(const struct gguf *g, const struct model *m, const struct backend *be, struct err *err)
 {
 	const char *lacked = layer_specs_lacked(&m->hp, be->ops->lacks);
@@ -229,7 +230,7 @@ static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 			uint64_t one = hash64(hash64(2, g->tensor[i].name.p, g->tensor[i].name.n), g->tensor[i].data,
 			                      (size_t)g->tensor[i].bytes);
 
-			h += one; /* add up: the sum does not depend on the order of the tensors */
+			h += one; /* add the hashes, because the sum does not depend on the order of the tensors */
 		}
 	return h ? h : 1;
 }
@@ -244,8 +245,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		e->model.hp.kv->n_vocab = e->model.hp.n_vocab;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	/* First check all tensors without a backend. Loading the weights may take minutes, and an error in the file
-	 * should be reported before that. */
+	/* check all tensors without a backend first: loading the weights may take minutes, and an error in the file
+	 * should be reported before that */
 	if (model_bind(&e->model, e->gguf, NULL, NULL, err) ||
 	    (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;

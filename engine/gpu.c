@@ -18,8 +18,8 @@ int gpu_check(struct backend *be, const struct gpu_checks *checks, int again, ch
 	if (rc >= 0)
 		return rc ? 0 : -1;
 	rc = device_check(be, why);
-	/* Keep the result only if the check was completed. A check that other programs interrupted, for example by
-	 * filling the GPU's memory, runs again next time. */
+	/* store the result only if the check was completed; a check that other programs interrupted, for example by
+	 * filling the GPU's memory, runs again next time */
 	if (rc >= 0 && checks->keep)
 		checks->keep(gpu, rc ? why : NULL);
 	return rc ? -1 : 0;

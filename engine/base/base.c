@@ -57,7 +57,8 @@ size_t text_escape(char *out, size_t cap, const char *s, size_t n)
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	/* Format into a second buffer: a caller that adds context to a message passes e->msg itself as an argument. */
+	/* format into a second buffer, because a caller that adds context to a message passes e->msg itself as an
+	 * argument */
 	char raw[2 * sizeof e->msg];
 	va_list ap;
 	int n;
@@ -81,7 +82,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 static _Noreturn void out_of_memory(size_t n)
 {
 	fprintf(stderr, "weir: out of memory (%zu bytes wanted)\n", n);
-	exit(EXIT_FAILURE); /* exit() runs the handlers that restore the terminal */
+	exit(EXIT_FAILURE); /* exit() runs the handlers that restore the terminal, unlike abort() */
 }
 
 void *xmalloc(size_t n)
@@ -136,8 +137,8 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
 	return p;
 }
 
-/* Return a capacity for at least n elements of `size` bytes: cap, multiplied by 1.5 as often as needed. A list that
- * grows one element at a time is then copied in linear time overall. */
+/* Return a capacity for at least n elements of `size` bytes: the value of `cap`, multiplied by 1.5 as often as needed.
+ * A list that grows one element at a time is then copied in linear time overall. */
 static size_t grown_capacity(size_t cap, size_t n, size_t size)
 {
 	size_t max = (size_t)PTRDIFF_MAX / size;
@@ -214,7 +215,7 @@ void str_add_json(struct str *s, const char *text, size_t n)
 			str_add(s, "\\t", 2);
 		else if (cp == '\r')
 			str_add(s, "\\r", 2);
-		/* JSON allows DEL and the C1 controls unescaped. Escape them, because a terminal may obey them. */
+		/* JSON allows DEL and the C1 controls without escapes; escape them, because a terminal may obey them */
 		else if (cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0x2028 || cp == 0x2029)
 			str_addf(s, "\\u%04x", (unsigned)cp);
 		else
@@ -275,8 +276,8 @@ void tokens_free(struct tokens *t)
 int utf8_decode(const char *s, size_t n, int32_t *cp)
 {
 	const unsigned char *u = (const unsigned char *)s;
-	/* The second byte must be lo to hi. The range excludes overlong forms, surrogates and code points above
-	 * U+10FFFF. */
+	/* The second byte must be between `lo` and `hi`. This range excludes overlong forms, surrogates and code points
+	 * above U+10FFFF. */
 	unsigned lo = 0x80, hi = 0xbf;
 	int len;
 	int32_t c = u[0];
@@ -357,8 +358,8 @@ int32_t utf8_before(const char *s, size_t begin, size_t end, size_t *from)
 
 size_t utf8_complete(const char *s, size_t n)
 {
-	/* An incomplete character at the end is a lead byte with at most two continuation bytes. Search backwards for
-	 * the lead byte. */
+	/* an incomplete character at the end is a lead byte with at most two continuation bytes, so search backwards
+	 * for the lead byte */
 	for (size_t back = 1; back <= 3 && back <= n; back++) {
 		unsigned char c = (unsigned char)s[n - back];
 		size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
@@ -408,7 +409,7 @@ struct count count_text(uint64_t n)
 
 /* ---- the user's directories ---- */
 
-/* Return path if it is absolute, else NULL. path may be NULL. */
+/* Return `path` if it is an absolute path, else NULL. `path` may be NULL. */
 static const char *if_absolute(const char *path)
 {
 	return path && *path == '/' ? path : NULL;

@@ -31,7 +31,7 @@ struct err {
 	char msg[400];
 };
 
-/* Fill *e and return -1, so that a caller can write `return err_set(...)`. e may be NULL. */
+/* Fill *e and return -1, so that a caller can write `return err_set(...)`. `e` may be NULL. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Copy as much of s[0..n) as fits into out[cap], add a NUL, and return the length without the NUL. Bytes that are
@@ -39,8 +39,8 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute
  * escapes its whole message, so its arguments need text_escape() only if they may contain NUL bytes. */
 size_t text_escape(char *out, size_t cap, const char *s, size_t n);
 
-/* A growing byte string. p is NULL until the first addition and NUL-terminated afterwards. If memory is exhausted, an
- * addition ends the program, as xmalloc() does. */
+/* A growing byte string. Member p is NULL until the first addition, and NUL-terminated afterwards. If memory is
+ * exhausted, an addition ends the program, as xmalloc() does. */
 struct str {
 	char *p;
 	size_t n, cap;
@@ -88,7 +88,7 @@ char *xstrndup(const char *s, size_t n);
  * for. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
 
-/* Set *out to the product (size_mul) or the sum (size_add) of a and b and return 0. On overflow return -1 and leave
+/* Set *out to the product (size_mul) or the sum (size_add) of a and b, and return 0. On overflow return -1 and leave
  * *out unchanged. */
 static inline int size_mul(uint64_t a, uint64_t b, uint64_t *out)
 {
@@ -105,21 +105,21 @@ static inline int size_add(uint64_t a, uint64_t b, uint64_t *out)
  * If the sequence is invalid (overlong, surrogate, > U+10FFFF, truncated), set *cp = -1 and return the number of bytes
  * to skip: all bytes before the first wrong one, but at least 1. */
 int utf8_decode(const char *s, size_t n, int32_t *cp);
-/* Return the code point of the character that ends just before s[end], begin < end. Set *from to the offset of its
- * first byte. If no valid character ends there, set *from to end - 1 and return -1. */
+/* Return the code point of the character that ends directly before s[end]; `begin` must be less than `end`. Set *from
+ * to the offset of the character's first byte. If no valid character ends there, set *from to end - 1 and return -1. */
 int32_t utf8_before(const char *s, size_t begin, size_t end, size_t *from);
 /* Write cp as UTF-8 and return the length (1-4). An invalid cp is written as U+FFFD. */
 int utf8_encode(int32_t cp, char out[4]);
-/* Return n without the bytes of an incomplete UTF-8 character at the end of s[0..n). Invalid bytes at the end are not
- * removed. */
+/* Return n minus the number of bytes of an incomplete UTF-8 character at the end of s[0..n). Invalid bytes at the end
+ * are not subtracted. */
 size_t utf8_complete(const char *s, size_t n);
 
 /* A search for the word that the user meant. It is the candidate with the smallest edit distance to the mistyped word.
  * Candidates that differ by too many letters for a typing mistake are ignored. */
 struct nearest {
 	const char *word; /* the mistyped word */
-	size_t len;       /* bytes of word */
-	const char *best; /* the nearest candidate so far; NULL = no candidate was near enough */
+	size_t len;       /* length of `word` in bytes */
+	const char *best; /* the nearest candidate so far; NULL = none was near enough */
 	int dist;         /* to become `best`, a candidate must have a smaller edit distance than this */
 };
 void nearest_init(struct nearest *, const char *word, size_t len);
@@ -166,7 +166,7 @@ int data_file(struct str *path, const char *name, struct err *e);
  * ERR_FAIL, the directory and the reason. */
 int scratch_file(const char *what, uint64_t bytes, struct err *);
 
-/* Return the monotonic clock's time in seconds. */
+/* Return the time of the monotonic clock in seconds. */
 double now_seconds(void);
 
 /* Return a 64-bit checksum of p[0..n), which detects accidental damage. It does not detect forgeries. */

@@ -9,15 +9,15 @@
 #include "kernels/os.h"
 
 #ifdef WEIR_STATIC
-/* The data files, which the Makefile writes as a table that ends with a row without a name. fd: 0, or the
- * descriptor of a file in memory with the bytes. */
+/* The data files. The Makefile writes them as a table that ends with a row without a name. `fd` is 0, or the descriptor
+ * of a file in memory that has the bytes. */
 extern struct data_embedded {
 	const char *name;
 	const uint8_t *bytes, *end;
 	int fd;
 } data_embedded[];
 
-/* Return the descriptor of a file in memory that contains the data file, or -1. It stays open. */
+/* Return the descriptor of a file in memory that contains the data file, or -1. The descriptor stays open. */
 static int memory_file(struct data_embedded *d)
 {
 	size_t n = (size_t)(d->end - d->bytes);
@@ -30,7 +30,7 @@ static int memory_file(struct data_embedded *d)
 	return d->fd;
 }
 
-/* Append the path of an embedded data file and return 1; 0 if there is none of this name. */
+/* Append the path of an embedded data file and return 1. Return 0 if there is no data file with this name. */
 static int embedded_find(struct str *path, const char *name)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,7 +56,7 @@ static int embedded_find(struct str *path, const char *name)
 
 int data_file(struct str *path, const char *name, struct err *e)
 {
-	/* Paths to share/weir from the folder of the program, for a program in these folders:
+	/* Paths from the folder of the program to share/weir. They are for a program in one of these folders:
 	 * - a build folder;
 	 * - PREFIX/bin;
 	 * - PREFIX/lib/weir, or a folder below `tests` in a build folder;

@@ -25,7 +25,7 @@ static const char *skip_string(const char *p, const char *end)
 	return end;
 }
 
-/* Return the end of the value that starts at p, or `end` if the value is cut off. */
+/* Return the end of the value that starts at p, or `end` if the value is truncated. */
 static const char *skip_value(const char *p, const char *end)
 {
 	size_t depth = 0;
@@ -53,8 +53,8 @@ static const char *skip_value(const char *p, const char *end)
 		default:
 			while (p < end && !strchr(",:]}[{\" \n\t\r", *p))
 				p++;
-			/* Step over a NUL byte. strchr() above takes it for a delimiter, so without this step the outer
-			 * loop would never advance. */
+			/* step over a NUL byte: strchr() above takes it for a delimiter, so the outer loop would never
+			 * advance */
 			if (p < end && !*p)
 				p++;
 		}

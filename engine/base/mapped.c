@@ -18,8 +18,8 @@ enum { RANGES = 4096 };
 
 static struct range {
 	_Atomic uintptr_t at; /* address of the range; 0 = a free entry */
-	size_t n;             /* bytes of the range */
-	atomic_int *lost;     /* the owner's flag, set when a page cannot be read */
+	size_t n;             /* length of the range in bytes */
+	atomic_int *lost;     /* the owner's flag, which is set when a page cannot be read */
 } ranges[RANGES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serializes mapped_add() and mapped_remove() */
 
@@ -46,7 +46,7 @@ void mapped_remove(const void *p)
 }
 
 /* If the address is in a registered mapping, set its flag *lost, map zeros from the faulting page to the end of that
- * mapping, and return 1. Otherwise return 0. (If the file was truncated, the pages after the faulting one are missing,
+ * mapping, and return 1. Otherwise return 0. (If the file was truncated, the pages after the faulting page are missing,
  * too.) */
 int engine_fault(const void *address)
 {

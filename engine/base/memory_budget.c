@@ -16,8 +16,9 @@
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
 #define CGROUP_V2 "/sys/fs/cgroup/"
 
-/* Return a number from a file. key = NULL: the number at the start of the file; otherwise the number after `key` in the
- * first line that begins with `key`. Return UINT64_MAX if the number is missing, or is the word "max" (no limit). */
+/* Return a number from a file. If `key` is NULL, it is the number at the start of the file; otherwise it is the number
+ * after `key` in the first line that begins with `key`. Return UINT64_MAX if the number is missing, or is the word
+ * "max" (no limit). */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -45,30 +46,31 @@ static uint64_t meminfo_available(void)
 
 	if (kib < UINT64_MAX / 1024)
 		return kib * 1024;
-	/* Without /proc the size of the reclaimable page cache is unknown, so count only free memory and buffers. */
+	/* without /proc, the size of the reclaimable page cache is unknown, so count only free memory and buffers */
 	return os_memory_free();
 }
 
-/* Return limit - used, or 0 if `used` is larger or unknown (UINT64_MAX). If there is no limit, return UINT64_MAX. */
+/* Return limit - used, or 0 if `used` is larger than `limit` or unknown (UINT64_MAX). If there is no limit, return
+ * UINT64_MAX. */
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	/* control groups of version 1 write "no limit" as a number this large */
+	/* control groups of version 1 write "no limit" as a very large number */
 	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096)
 		return UINT64_MAX;
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
 /* Return the bytes of page cache that a memory.stat file reports. The control group counts page cache (such as a mapped
- * model file) as used, but the kernel reclaims it on demand. inactive, active: the two keys in the file whose values
- * are added. */
+ * model file) as used, but the kernel reclaims it on demand. `inactive` and `active` are the two keys in the file whose
+ * values are added. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
 	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
 }
 
-/* Return the free memory of the root control group (v1 or v2): limit - (use - page cache). In a container the root is
- * the container's own group. */
+/* Return the free memory of the root control group (v1 or v2), which is limit - (used memory - page cache). In a
+ * container the root is the container's own group. */
 static uint64_t cgroup_available(void)
 {
 	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");

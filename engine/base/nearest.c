@@ -1,9 +1,9 @@
-/* engine/base/nearest.c - the known word nearest to a mistyped word (base.h). */
+/* engine/base/nearest.c - finds the known word that is nearest to a mistyped word (base.h). */
 #include "engine/base/base.h"
 
 #include <string.h>
 
-enum { WORD_MOST = 48 }; /* bytes; longer words match no candidate */
+enum { WORD_MOST = 48 }; /* maximum length of a word in bytes; a longer word matches no candidate */
 
 /* Return the edit distance of a[na] and b[nb] (optimal string alignment). Swapping two neighbours, a frequent typing
  * mistake, counts as one edit. */

@@ -47,8 +47,8 @@ static int open_nameless(const char *dir)
 	return fd;
 }
 
-/* Reserve disk space for the first `bytes` of fd. Return 0 or an errno. Test the limits first: exceeding RLIMIT_FSIZE
- * raises SIGXFSZ, and a reservation that does not fit would fill the disk before it fails. */
+/* Reserve disk space for the first `bytes` bytes of fd. Return 0 or an errno. Test the limits first, because exceeding
+ * RLIMIT_FSIZE raises SIGXFSZ, and a reservation that does not fit would fill the disk before it fails. */
 static int reserve_space(int fd, uint64_t bytes)
 {
 	struct rlimit most;

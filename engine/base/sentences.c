@@ -1,9 +1,9 @@
-/* engine/base/sentences.c - cuts a text into sentences, and groups sentences into passages (sentences.h).
+/* engine/base/sentences.c - splits a text into sentences, and groups sentences into passages (sentences.h).
  *
  * The text is divided into blocks: paragraphs, headings and pages. Inside a block a sentence ends after a full stop,
  * unless the full stop belongs to an abbreviation, an initial or a number. It also ends before a list item and after
- * SENTENCE_MOST words, and at a line that only has borders. A long block becomes several passages of about
- * PASSAGE_WORDS words. A short block, such as a heading, is joined with the next one. The input may be any bytes:
+ * SENTENCE_MOST words, and at a line that only consists of borders. A long block becomes several passages of about
+ * PASSAGE_WORDS words. A short block, such as a heading, is joined with the next block. The input may be any bytes:
  * malformed UTF-8 is neither a letter nor a full stop. */
 #include "engine/base/sentences.h"
 #include "engine/base/base.h"
@@ -15,15 +15,15 @@
 enum {
 	SENTENCE_MOST = 80, /* maximum number of words in a sentence */
 	PASSAGE_WORDS = 120,
-	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
-	/* bytes; in a line of at least this length, the newline ends a sentence. The lines of a wrapped paragraph are
+	PASSAGE_JOIN = 25, /* a block with fewer words is joined with the next block */
+	/* Minimum length of a line, in bytes, whose newline ends a sentence. The lines of a wrapped paragraph are
 	 * shorter. */
 	LINE_LONG = 200,
-	/* bytes; in Thai, a blank after at least this many bytes ends a sentence. An earlier blank may only separate
+	/* Minimum number of bytes before a blank that ends a sentence in Thai. An earlier blank may only separate
 	 * phrases. */
 	THAI_LEAST = 90,
-	BORDER_LEAST = 3, /* signs in a line without letters or digits that make it a border */
-	/* bytes of text that are cut between two calls of watch(), in a few milliseconds */
+	BORDER_LEAST = 3, /* minimum number of signs in a line without letters or digits that make the line a border */
+	/* number of bytes of text that are processed, in a few milliseconds, between two calls of watch() */
 	WATCH_BYTES = 1 << 20,
 };
 
@@ -33,7 +33,7 @@ struct cutter {
 	struct sentence *out;
 	size_t count, cap;
 	size_t first; /* index of the first sentence of the current passage */
-	size_t words; /* words of the current passage so far */
+	size_t words; /* number of words of the current passage so far */
 };
 
 /* ---- characters ---- */
@@ -71,7 +71,7 @@ static int is_stop(int32_t cp)
 	       cp == 0x1362 || cp == 0x1367 || cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
 }
 
-/* 1 if cp is a quotation mark or bracket that may follow a full stop and belong to its sentence. */
+/* 1 if cp is a quotation mark or bracket that may follow a full stop and belong to the same sentence. */
 static int is_closer(int32_t cp)
 {
 	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 ||
@@ -143,10 +143,10 @@ static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, si
 	if (next < end)
 		utf8_decode(p + next, end - next, &after);
 	if (after >= 'a' && after <= 'z')
-		return 0; /* a lower-case letter follows: "Yahoo! has", "e.g. here" */
+		return 0; /* no sentence ends before a lower-case letter: "Yahoo! has", "e.g. here" */
 	if (cp != '.')
 		return 1;
-	/* A closing bracket or quotation mark ends the sentence even if an abbreviation is before it. */
+	/* after a closing bracket or quotation mark, the sentence ends even if an abbreviation is before the mark */
 	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
@@ -195,7 +195,7 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	return 1;
 }
 
-static const char BORDERS[] = "-=+|:_~*"; /* signs that lines between rows or sections consist of */
+static const char BORDERS[] = "-=+|:_~*"; /* signs of which the lines between rows or sections consist */
 
 /* Return the length of the character at s if it draws boxes (U+2500 to U+257F), else 0. */
 static size_t box_length(const char *s, size_t n)
@@ -230,8 +230,8 @@ static int is_boxed(const char *p, size_t at, size_t end)
 	return box_length(p + i, end - i) || box_skip(p + at, end - at, 0) > 0;
 }
 
-/* Count the separators of a line of CSV or TSV. A comma or semicolon before a blank is not counted, because it belongs
- * to prose. Set *next to the start of the next line. */
+/* Count the separators in the line of CSV or TSV that begins at `at`. A comma or semicolon before a blank is not
+ * counted, because it belongs to prose. Set *next to the start of the next line. */
 static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
 {
 	size_t n = 0;
@@ -263,7 +263,7 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
 }
 
-/* The sentence that begins at `begin` is too long at byte `at`. Return where to cut it: after the last blank in the
+/* The sentence that begins at `begin` is too long at byte `at`. Return where to end it: after the last blank in the
  * second half of p[begin..at), or at `at` if that half has no blank. */
 static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 {
@@ -273,7 +273,7 @@ static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 	return at;
 }
 
-/* Cut the block of bytes from .. end - 1 into sentences. */
+/* Split the block of bytes [from, end) into sentences. */
 static void cut_block(struct cutter *c, size_t from, size_t end)
 {
 	size_t begin = from, line = from, words = 0, at = from;
@@ -313,7 +313,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 			}
 			if (is_wide_stop(cp)) {
 				size_t more;
-				/* Closing marks and repeated full stops belong to the sentence. */
+				/* closing marks and repeated full stops belong to the sentence */
 				while (next < end && (more = (size_t)utf8_decode(c->p + next, end - next, &cp),
 				                      is_closer(cp) || is_wide_stop(cp)))
 					next += more;
@@ -337,8 +337,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 
 /* ---- passages ---- */
 
-/* End the current passage, which has the sentences first .. count - 1. If it is long, divide it into passages of about
- * PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each passage. */
+/* End the current passage, which has the sentences first .. count - 1 (members of *c). If it is long, divide it into
+ * passages of about PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each passage. */
 static void end_passage(struct cutter *c)
 {
 	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;
@@ -348,8 +348,8 @@ static void end_passage(struct cutter *c)
 	c->out[c->first].flags |= SENTENCE_FIRST;
 	for (size_t i = c->first; i + 1 < c->count && cut < parts; i++) {
 		words += c->out[i].words;
-		/* A sentence that crosses the ideal border between two passages goes to the passage that gets more of
-		 * its words. */
+		/* a sentence that crosses the ideal border between two passages goes to the passage that gets more of
+		 * its words */
 		if (words + c->out[i + 1].words / 2u >= cut * c->words / parts) {
 			c->out[i + 1].flags |= SENTENCE_FIRST;
 			cut++;
@@ -388,7 +388,7 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		return;
 	heading = is_heading(c, from, to);
 	if (c->first < before && heading && c->p[from] == '#')
-		end_passage(c); /* text before a heading is not joined with it */
+		end_passage(c); /* the text before a heading is not joined with the heading */
 	cut_block(c, from, to);
 	for (size_t i = before; i < c->count; i++) {
 		c->words += c->out[i].words;
@@ -399,7 +399,7 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Offsets of the next '\n' and of the next '\f'; if there is none, the end of the text. Keeping both offsets means that
+/* Offsets of the next '\n' and of the next '\f'; if there is none, the end of the text. Because both offsets are kept,
  * each byte is searched only once. */
 struct line_ends {
 	size_t newline, page;
@@ -478,7 +478,7 @@ size_t passages_cut(const char *text, size_t n, struct passage **out)
 
 /* ---- one place in a text ---- */
 
-enum { LINE_BEFORE = 64 }; /* bytes searched backwards for the beginning of a line */
+enum { LINE_BEFORE = 64 }; /* maximum number of bytes that are searched backwards for the beginning of a line */
 
 int sentence_ends(const char *text, size_t n, size_t at)
 {
@@ -510,8 +510,8 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
-	/* Return before the loop below. Otherwise a caller that asks for each byte of a run of blanks would scan the
-	 * whole run each time. */
+	/* return before the loop below: otherwise a caller that asks for each byte of a sequence of blanks would scan
+	 * the whole sequence each time */
 	if (byte_is_blank(text[at]))
 		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))

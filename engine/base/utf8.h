@@ -53,7 +53,7 @@ static inline int byte_is_word(char c)
 	return byte_is_letter(c) || byte_is_digit(c);
 }
 
-/* 1 if byte c continues a UTF-8 character (is not its first byte). */
+/* 1 if byte c continues a UTF-8 character, because it is not the first byte of a character. */
 static inline int utf8_continues(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;
@@ -96,8 +96,8 @@ static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 	return i;
 }
 
-/* 1 if cp is a letter of a common script (a table in base.c): one that every Unicode version and every tokenizer treats
- * as a letter. 0 for rarer letters. */
+/* 1 if cp is a letter of a common script (a table in base.c). Every Unicode version and every tokenizer treats such a
+ * code point as a letter. Returns 0 for rarer letters. */
 int utf8_is_letter(int32_t cp);
 
 #endif

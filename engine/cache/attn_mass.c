@@ -81,7 +81,8 @@ static int is_kept(const struct attn_mass *f, int32_t array)
 	return 0;
 }
 
-/* Return the index of the first array of sums after index `array` that may be overwritten. The current array
+/* Return the index of the first array of sums, after the array with index `array`, that may be overwritten. The current
+ * array
  * and arrays kept for rollbacks may not be overwritten. */
 static int32_t free_array(const struct attn_mass *f, int32_t array)
 {
@@ -107,8 +108,8 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend has failed, or if the running call is being cancelled. In both cases the backend may not have
- * carried out the last reads and writes. */
+/* 1 if the backend has failed, or if the call that is running is being cancelled. In both cases the backend may not
+ * have carried out the last reads and writes. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -187,7 +188,7 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t arrays, floa
 	if (mass_scale(f, pos, n) || arrays_grow(f, 1 + MASS_POINTS + arrays, NULL))
 		return -1;
 	if (f->array_stale)
-		/* If the step is cancelled, write_all() writes nothing. So array_stale stays set until the commit. */
+		/* if the step is cancelled, write_all() writes nothing, so array_stale stays set until the commit */
 		write_all(f);
 	for (int32_t i = 0; i < arrays; i++)
 		f->next[i] = array = free_array(f, array);
@@ -268,7 +269,7 @@ void mass_follow(struct attn_mass *f)
 	if (!f->be || !r->n_changed || f->array_stale)
 		return;
 	if (r->n_changed > MASS_FEW) {
-		f->array_stale = 1; /* makes the next write_all() send all sums */
+		f->array_stale = 1; /* make the next write_all() send all sums */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
@@ -311,7 +312,7 @@ void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 	}
 }
 
-/* Save or load one array of the backend by way of the buffer f->swap. */
+/* Save or load one array of the backend through the buffer f->swap. */
 static void array_archive(struct attn_mass *f, struct serializer *a, struct tensor *array, int32_t slots)
 {
 	size_t cols = (size_t)f->rings->n_slots;
@@ -335,7 +336,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 			continue;
 		if (serialize_loading(a)) {
 			/* load the sums of rollback point i into a free array; the array that the point had before
-			 * counts as free, too */
+			 * counts as free */
 			p->array = f->now;
 			p->array = free_array(f, -1);
 			p->ema = f->rings->ema;

@@ -19,7 +19,7 @@ enum { MASS_POINTS = 3, MASS_ARRAYS = 1 + MASS_POINTS + VERIFY_MOST };
 
 struct serializer;
 struct mass_point {
-	int32_t t; /* number of tokens that the sums cover; -1 = the point is unused */
+	int32_t t; /* number of tokens that the sums cover; -1 = the rollback point is unused */
 	int32_t array;
 	struct ema ema;
 	float nll; /* the model's surprise (negative log-likelihood) at the last token that the sums cover */
@@ -31,8 +31,8 @@ struct attn_mass {
 	/* `n_array` is the number of allocated arrays. `cap` is the number of slots for which each array has room. */
 	int32_t n_array, cap;
 	int32_t now; /* index of the current array */
-	/* indices of the arrays of sums that the running step writes: one per token in a VERIFY step (drafted
-	 * tokens), else a single one */
+	/* indices of the arrays of sums to which the current step writes: one per token in a VERIFY step (drafted
+	 * tokens), otherwise only one */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
 	int array_stale; /* 1: the host's sums are newer than array[now] */
@@ -44,7 +44,7 @@ struct attn_mass {
 	int32_t *list;      /* host memory in which the contents of the tensor `move` are prepared */
 };
 
-/* Return the bytes of memory for rings of at most `slots` slots. */
+/* Return the number of bytes of memory for rings of at most `slots` slots. */
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
@@ -52,10 +52,10 @@ void mass_release(struct attn_mass *);
  * the host changed its sums. */
 void mass_reset(struct attn_mass *);
 
-/* Prepare a step of n tokens, beginning at pos. Set weight[i] to the factor by which the attention of the i-th of these
- * tokens is multiplied before it is summed (ema_weights()). The parameter `arrays` is the number of arrays (arrays of
- * sums) that the step will write: n if the tokens are drafted (VERIFY), else 1. Return 0. Return -1 if the step is
- * cancelled, the backend has failed or memory is short. */
+/* Prepare a step of n tokens, the first of which has the index `pos`. Set weight[i] to the factor by which the
+ * attention of the i-th of these tokens is multiplied before it is summed (ema_weights()). The parameter `arrays` is
+ * the number of arrays of sums that the step will write: n if the tokens are drafted (VERIFY), else 1. Return 0. Return
+ * -1 if the step is cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t arrays, float *weight);
 /* Return the array of sums from which a step reads the sums before it adds the attention of its i-th token. The
  * parameter `index` is i, counted from 0. */
@@ -63,34 +63,35 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 /* Return the array of sums to which a step writes the sums after it has added the attention of its i-th token.
  * The parameter `index` is i, counted from 0. */
 struct tensor *mass_to(struct attn_mass *, int32_t index);
-/* Commit the first `arrays` arrays that the step wrote: the last of them becomes the current array. */
+/* Commit the first `arrays` arrays that the step has written: the last of these becomes the current array. */
 void mass_commit(struct attn_mass *, int32_t arrays);
 /* Copy to the host the sums that rings_insert() will compare when it inserts n tokens. Call this function before
  * rings_insert(). */
 void mass_read_back(struct attn_mass *, int32_t n);
 /* After rings_insert() has moved entries between slots, move their sums in the backend to the same slots. */
 void mass_follow(struct attn_mass *);
-/* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. Call this between two steps:
- * otherwise mass_begin() scales them, and the step has to wait for that. Returns 0 or -1. */
+/* Scale all sums down if the weights of the n tokens from index `pos` on would overflow a float. Call this between two
+ * steps: otherwise mass_begin() scales them, and the step has to wait for that. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() with these arguments would scale the sums. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
-/* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise (negative log-likelihood)
- * at token t - 1. If the backend has failed or the call is cancelled, point i becomes unused. */
+/* Keep the current sums, which cover t tokens, as rollback point i. `nll` is the model's surprise (negative
+ * log-likelihood) at token t - 1. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep the sums that the last VERIFY step has written for its drafted token `index`: they become rollback point i. Call
- * this function just after the commit of that step. The sums cover t tokens; nll is the surprise at token t - 1. */
+/* Keep the sums that the last VERIFY step has written for its drafted token number `index`: they become rollback point
+ * i. Call this function directly after the commit of that step. The sums cover t tokens, and `nll` is the surprise at
+ * token t - 1. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of rollback point i current. */
 void mass_restore(struct attn_mass *, int i);
 /* Forget all rollback points whose sums cover more than t tokens. */
 void mass_forget(struct attn_mass *, int32_t t);
 
-/* Copy all sums to the host. Returns 0, or -1 if the backend failed or the call is cancelled. */
+/* Copy all sums to the host. Returns 0, or -1 if the backend has failed or the call is cancelled. */
 int mass_read(struct attn_mass *);
-/* Save or load all rollback points (serialize.h). slots[i]: number of slots whose sums are saved for point i; all later
- * slots have the sum 0. */
+/* Save or load all rollback points (serialize.h). slots[i] is the number of slots whose sums are saved for point i; all
+ * later slots have the sum 0. */
 void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
 /* Save or load the host's sums of the first `slots` slots (serialize.h). The sums of all other slots must be 0. */
 void mass_archive(struct attn_mass *, struct serializer *, int32_t slots);

@@ -50,7 +50,7 @@ static int drafts_select(const struct step *st)
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
-		return one; /* the backend remembers the failure until sync() reports it */
+		return one; /* the backend remembers the failure, and sync() reports it later */
 	one->cols = src->cols;
 	c->be->ops->copy(c->be, one, 0, src, row, 1);
 	return one;
@@ -96,8 +96,8 @@ static const struct selector_ops *selector_of(const struct cache *c, int32_t lay
 	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 }
 
-/* Fill *r with the segments (ranges or lists of slots) that the tokens of st attend to. st: a whole step, or a single
- * drafted token of a VERIFY step. */
+/* Fill in *r with the segments (ranges or lists of slots) to which the tokens of st attend. `st` is a whole step, or a
+ * single drafted token of a VERIFY step. */
 static void segments_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	const struct retention_ops *retention = c->policy.def->retention;
@@ -168,8 +168,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	segments_of(c, st, layer, x, &reads);
 	by = reads.seg[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		/* Select before the attention. Then the time for selecting does not count as attention, and the
-		 * selected entries can be prefetched or copied. */
+		/* select before the attention: the time for selecting then does not count as attention, and the
+		 * selected entries can be prefetched or copied */
 		kv_select(&c->kv, reads.seg, reads.n_seg);
 	kv_ahead_ask(&c->kv, layer, reads.seg, reads.n_seg);
 	if (s && s->probe)
@@ -194,10 +194,10 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, beginning with st->index, can attend in one call. The result is 1 in
- * each of these cases: the attention of a token changes what later tokens read; entries are on disk, or in host memory
- * beside a GPU; attention is timed; the backend cannot guarantee that an output row has the same bits in calls with
- * other rows. */
+/* Return for how many drafted tokens of a VERIFY step, from token st->index on, one call can compute the attention. The
+ * result is 1 in each of these cases: the attention of a token changes what later tokens read; entries are on disk, or
+ * in host memory beside a GPU; attention is timed; the backend cannot guarantee that an output row has the same bits in
+ * calls with other rows. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -358,7 +358,7 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 enum { REPLAY_MOST = 64 };
 
 /* Roll back all parts of the cache except the sliding-window layers to at most n tokens. Returns the number of tokens
- * that remain. replay: as in cache_rewind(). */
+ * that remain. For `replay`, see cache_rewind(). */
 static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -374,15 +374,15 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		/* The retention may have rolled back further than selector and observers. Roll them back to `kept`
-		 * tokens, too. */
+		/* the retention may have rolled back further than selector and observers: roll them back to `kept`
+		 * tokens, too */
 		rewind_others(c, kept);
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
 		/* The recurrent layers could roll back only to recurrent.at tokens, so the tokens from there to n are
-		 * prefilled again. If these are at least sel.tail tokens, the selector observes them, and need not roll
-		 * back any further. */
+		 * prefilled again. If there are at least sel.tail such tokens, the selector observes them, and need not
+		 * roll back any further. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -394,8 +394,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* Lengths of the sequence to which the sliding-window layers may roll back: any length from `least` on, and the length
- * `pin`. */
+/* The lengths of the sequence to which the sliding-window layers may roll back: `least` and all larger lengths, and the
+ * length `pin`. */
 struct returns {
 	int32_t least, pin;
 };
@@ -411,7 +411,7 @@ static struct returns rollback_lengths_of(const struct cache *c)
 	return (struct returns){ .least = moved ? c->total - WINDOW_LEAST : 0, .pin = c->kv.pin };
 }
 
-/* Roll the sliding-window layers back to n tokens, and restore missing entries from kv.copy. Return 1; or 0 if the
+/* Roll the sliding-window layers back to n tokens, and restore missing entries from kv.copy. Return 1, or 0 if the
  * layers cannot roll back to n tokens. */
 static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 {
@@ -508,8 +508,8 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* The caller has loaded KV entries, but no states of recurrent layers. If the model has such layers, accept no
-	 * tokens. */
+	/* the caller has loaded KV entries, but no states of recurrent layers: if the model has such layers, accept no
+	 * tokens */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }

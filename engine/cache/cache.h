@@ -23,20 +23,20 @@
 #include "engine/cache/select.h"
 
 enum step_kind {
-	STEP_READ,     /* prefill: tokens of a prompt; the selector does not apply to them */
+	STEP_READ,     /* prefill: the tokens belong to a prompt; the selector does not apply to them */
 	STEP_GENERATE, /* decode: one token; it attends to the KV entries that the selector selects */
 	STEP_VERIFY    /* check several drafted tokens; results have the same bits as decoding the tokens one by one */
 };
 struct step {
 	enum step_kind kind;
-	int32_t pos, n; /* pos: number of tokens before the step; n: number of tokens of the step */
+	int32_t pos, n; /* `pos` is the number of tokens before the step; `n` is the number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* number of tokens at the end of the step that repeat earlier tokens, in a prefill step that only serves the
-	 * selector and is rolled back (selector_ops.repeat); else 0 */
+	/* for a prefill step that only serves the selector and is rolled back (selector_ops.repeat): number of tokens
+	 * at its end that repeat earlier tokens; else 0 */
 	int32_t repeated;
 	/* For a whole step, tried = n and index = 0. In a VERIFY step each drafted token selects its own KV entries, so
-	 * some functions get a struct step for a single one of these tokens. Then n = 1, tried is the number of tokens
-	 * of the whole step, and index is the token's index in it, counted from 0. */
+	 * some functions get a struct step for a single one of these tokens. Then n is 1, `tried` is the number of
+	 * tokens of the whole step, and `index` is the token's index in the step, counted from 0. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -62,8 +62,8 @@ struct reading {
 	/* number of slots of the region. The region is slots 0 .. n_slots - 1, from which the selector selects. It may
 	 * include slots of tokens of this step. */
 	int32_t n_slots;
-	/* number of elements at the start of seg[] that list only slots of the region. 0 in a sliding-window layer,
-	 * and in a bounded cache whose slots are all read as one segment. */
+	/* number of elements at the start of seg[] that list only slots of the region. It is 0 in a sliding-window
+	 * layer, and in a bounded cache whose slots are all read as one segment. */
 	int n_region;
 	/* number of slots at the beginning of seg[] that the retention's probe (recorder of attention weights) skips.
 	 * These are the slots of the region; in a sliding-window layer, all slots. */
@@ -84,14 +84,14 @@ struct cache {
 	const struct hparams *model; /* the whole model, if some of its layers have a recurrent state; else NULL */
 	struct backend *be;
 	struct kv_types types; /* element types of the KV planes */
-	/* Values requested by the caller: `batch` is the maximum number of tokens of a step, and `ctx` the context in
+	/* Values that the caller requests: `batch` is the maximum number of tokens of a step, and `ctx` the context in
 	 * tokens. */
 	int32_t batch, ctx;
 	/* 1: do not reserve disk space, because cache_take_store() will replace the store (memory of keys and values)
 	 * before it is used */
 	int takes_store;
-	/* If read_share > 0, a prompt token reads only part of the KV entries: those that are estimated to receive this
-	 * share of its attention. If read_share = 0, prompt tokens read all entries. */
+	/* If read_share is above 0, a prompt token reads only those KV entries that are estimated to receive this share
+	 * of its attention. If it is 0, prompt tokens read all entries. */
 	float read_share;
 	/* Memory limit of the whole cache in bytes; 0: no limit. If the cache would exceed it, keys and values are
 	 * put in a file (kv_disk.c). With a GPU they are put in host memory instead (kv_host.c), which needs a policy
@@ -99,19 +99,19 @@ struct cache {
 	uint64_t memory;
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit; /* longest sequence in tokens; may be ENDLESS */
-	int32_t chunk; /* maximum number of tokens of a step, at most batch */
+	int32_t chunk; /* maximum number of tokens of a step; not above `batch` */
 	/* 1: a commit needs the model's surprise (negative log-likelihood) at each token, so logits are also
 	 * computed for prompt tokens */
 	int wants_nll;
 	/* number of tokens that the last step of a prefill should have, because the selector observes their attention;
-	 * 0: any */
+	 * 0: any number */
 	int32_t tail;
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
 	/* The next three members tell on what the KV entries of decoded tokens depend besides the preceding tokens (see
 	 * timeline_marks()). */
 	/* 1: the KV entries of a decoded token differ from those of a prefilled token by more than rounding */
 	int marked;
-	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
+	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was split into steps */
 	/* number of slots among which decoded tokens select, if a different number would change their KV entries; else
 	 * -1 */
 	int32_t region;
@@ -125,27 +125,27 @@ struct cache {
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
-	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. It has no data if nothing reads the unrotated
-	 * queries; then the queries are rotated in place. */
+	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. The tensor has no data if nothing reads the
+	 * unrotated queries: the queries are then rotated in place. */
 	struct tensor q;
 	/* u8 [chunk][n_head * cache_block_bytes()]: bit set of the blocks of KV entries that each token reads in a
 	 * layer. It has no data if all entries are read. */
 	struct tensor blocks;
-	void *retained; /* state of the retention; owned */
+	void *retained; /* state of the retention, which the cache owns */
 	/* policy whose selector is used; selects.def is NULL if decoded tokens read all entries */
 	struct policy selects;
 	struct selector sel;
 	/* 1: decoded tokens select entries. 0: there is no selector, or policy `auto` has too few pinned tokens to
 	 * select from. */
 	int selecting;
-	struct observer *observers; /* linked list; borrowed */
+	struct observer *observers; /* linked list of observers, which the cache does not own */
 	struct step step;           /* the running step */
 	/* `total` is the number of committed tokens; `read_end` was `total` after the last prefill (later tokens were
 	 * decoded) */
 	int32_t total, read_end;
 	/* Buffers for one drafted token of a VERIFY step, each f32 [1][n_head * head_dim], allocated in the first such
-	 * step. raw: the token's query before RoPE. out: its attention output. frame[0]: its query after RoPE for the
-	 * pinned prefix. frame[1 + i]: its query after RoPE for ring i. */
+	 * step. `raw` is the token's query before RoPE, and `out` its attention output. frame[0] is its query after
+	 * RoPE for the pinned prefix, and frame[1 + i] its query after RoPE for ring i. */
 	struct one_token {
 		struct tensor raw, out, frame[1 + RINGS_MOST];
 	} one[VERIFY_MOST];
@@ -166,11 +166,11 @@ struct retained_view {
  * sliding-window layers, where retain_window.c decides this. */
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
-	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
+	int keeps_all; /* 1: nothing is ever evicted, and slot i has the entry of token i */
 	/* 1: segments() may overwrite entries that it listed for an earlier token. So the attention of each drafted
 	 * token is computed before segments() is called for the next token. */
 	int alone;
-	/* Return the bytes of the retention's own buffers. Also called before the cache is open. */
+	/* Return the number of bytes of the retention's own buffers. Also called before the cache is open. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *); /* Return the number of slots per KV head that the store needs. */
 	/* Return the maximum number of tokens whose entries the cache holds at a time, even if the sequence is longer.
@@ -195,30 +195,31 @@ struct retention_ops {
 	 * They may include slots of the step's own tokens. */
 	int32_t (*region)(const struct cache *, const struct step *);
 	/* List the segments (ranges or lists of slots) that the step's tokens read. In a VERIFY step (drafted tokens),
-	 * list what token st->index reads; cache_frame() returns the tensor with the query of this token. */
+	 * list the segments that token st->index reads; cache_frame() returns the tensor with the query of this
+	 * token. */
 	void (*segments)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must skip the first `skip`
 	 * slots in reading.seg (see reading.skip). This function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step. In a VERIFY step, st->n may be smaller than st->tried, the number
-	 * of drafted tokens. nll: [st->n] the model's surprise (negative log-likelihood) at each token; NULL unless
-	 * c->wants_nll is set. A commit is not interrupted if the call is cancelled. */
+	 * of drafted tokens. nll[st->n] is the model's surprise (negative log-likelihood) at each token; it is NULL
+	 * unless c->wants_nll is set. A commit is not interrupted if the call is cancelled. */
 	void (*commit)(struct cache *, const struct step *, const float *nll);
-	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
+	/* Return the maximum number of drafted tokens of a VERIFY step after `pos` tokens; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
 	/* Roll back to the first n tokens. Return how many tokens remain, at most n. The state then has the same bits
 	 * as if only these tokens had ever been computed. */
 	int32_t (*rewind)(struct cache *, int32_t n);
-	/* Pin the first n tokens: never evict them. Return how many tokens the cache still has; or -1 (ERR_FIT). The
+	/* Pin the first n tokens: never evict them. Return how many tokens the cache still has, or -1 (ERR_FIT). The
 	 * pointer is NULL if the policy never evicts. */
 	int32_t (*pin)(struct cache *, int32_t n, struct err *);
-	/* Return the bytes of KV entries that the token at index pos reads, sliding-window layers not counted.
-	 * generated: 1 for a decoded token. */
+	/* Return the number of bytes of KV entries that the token at index `pos` reads, sliding-window layers not
+	 * counted. `generated` is 1 for a decoded token. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
 	/* Report which entries are kept and which are evicted. The pointer is NULL if nothing is ever evicted. */
 	void (*ring_stats)(const struct cache *, struct ring_stats *);
-	/* Set *view to the state that observers may read. The pointer is NULL if nothing is ever evicted: then there is
-	 * no such state. */
+	/* Set *view to the state that observers may read. The pointer is NULL if nothing is ever evicted, because there
+	 * is no such state then. */
 	void (*view)(const struct cache *, struct retained_view *);
 	/* Return the token whose KV entry is in a slot, in the layer that is being computed. This function pointer is
 	 * NULL if view() tells which token it is, or if slot i holds token i. */
@@ -247,20 +248,20 @@ extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. `memory` is main memory, or GPU memory if a GPU computes. `disk` is the size of a file.
- * `host` is main memory beside the memory of a GPU. `disk` and `host` are 0 if the whole cache fits the limit
- * cache.memory. `least` is the smallest value of cache.memory that works. UINT64_MAX means that the number is too large
- * to count, or that no limit is large enough. */
+/* Memory and disk space that a cache takes, in bytes. `memory` is main memory, or GPU memory if a GPU computes. `disk`
+ * is the size of a file. `host` is the main memory taken in addition to GPU memory. `disk` and `host` are 0 if the
+ * whole cache fits the limit cache.memory. `least` is the smallest value of cache.memory that works. UINT64_MAX means
+ * that the number is too large to count, or that no limit is large enough. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
-/* Compute the bytes that cache_open() will take. Only the fields set by the owner are read. If c->memory is below
- * `least`, compute as if it were `least`. */
+/* Compute how much memory and disk space cache_open() will take. Only the fields set by the owner are read. If
+ * c->memory is below `least`, compute as if c->memory were `least`. */
 struct cache_size cache_size(const struct cache *);
 /* Return the maximum number of entries per KV head that a decoded token selects. Return 0 if the policy does not
  * support keys and values in host memory beside a GPU. */
 int32_t cache_listed(const struct cache *);
-/* Return an upper limit of the bytes of memory (GPU memory if a GPU computes) that an open cache takes. */
+/* Return an upper limit of the memory that an open cache takes, in bytes. If a GPU computes, only GPU memory counts. */
 uint64_t cache_resident_bytes(const struct cache *);
 /* Open the cache. c->memory must be 0 or at least cache_size.least. If opening fails, everything is freed again. */
 int cache_open(struct cache *, struct err *);
@@ -271,20 +272,22 @@ void cache_close(struct cache *);
 void cache_begin(struct cache *, const struct step *);
 void cache_attend(struct cache *, int32_t layer, const struct qkv *);
 /* Commit the first n tokens of the step. n may be smaller than the number of tokens only in a VERIFY step, which checks
- * drafted tokens. nll: [n] the model's surprise at each token, NaN if unknown; NULL unless c->wants_nll. */
+ * drafted tokens. nll[n] is the model's surprise at each token, or NaN if it is unknown. nll is NULL unless
+ * c->wants_nll is set. */
 void cache_commit(struct cache *, int32_t n, const float *nll);
 void cache_rollback(struct cache *);
-/* Called after a prefill: return how many of the newest tokens are to be repeated for the selector; 0 = none. See
+/* Called after a prefill: return how many of the newest tokens must be repeated for the selector, or 0. See
  * selector_ops.repeat. */
 int32_t cache_repeat(struct cache *);
 void cache_repeated(struct cache *);
-/* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
+/* Return the largest number of drafted tokens that a VERIFY step after pos tokens may have. The number is between 1 and
+ * VERIFY_MOST. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll back to the first n committed tokens. Return how many tokens remain: fewer than n if the cache cannot return to
- * exactly n. *replay (may be NULL) receives how many of the removed tokens, from the first one on, must be decoded one
- * by one (STEP_GENERATE) if the caller appends them again. These tokens were decoded before, and prefilling would give
- * them other entries. All later tokens may be prefilled. */
+ * exactly n. If the caller appends the removed tokens again, the first *replay of them must be decoded one by one
+ * (STEP_GENERATE), because they were decoded before and prefilling would give them other entries. All later tokens may
+ * be prefilled. `replay` may be NULL. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -319,8 +322,8 @@ void windows_begin(struct cache *, const struct step *);
 void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
 void windows_segments(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 /* Save or load (serialize.h) the KV entries of sliding-window layers that are read by any token from index n -
- * WINDOW_LEAST to index n. Called only if entries of other layers have moved. Otherwise a snapshot stores all entries
- * token by token, including those of sliding-window layers. */
+ * WINDOW_LEAST to index n. Called only if entries of other layers have moved. If none have moved, a snapshot stores the
+ * entries of all layers token by token. */
 void windows_archive(struct cache *, struct serializer *, int32_t n);
 
 /* ---- for retentions ---- */
@@ -332,12 +335,12 @@ void cache_drop(struct cache *, struct tensor *t);
  * rotated queries are written to c->q or, if c->q has no data, back to the tensor x->q. */
 void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
 /* Return the step's queries after RoPE, normally q itself. In a VERIFY step of several tokens, return a copy of row
- * st->index of q, which is the query of one drafted token. The copy is made in the buffer with index `frame`. */
+ * st->index of q, which is the query of one drafted token. The copy is in buffer number `frame`. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
 /* Tell the selector that the keys in the first n slots were loaded or copied instead of computed by a step. */
 void cache_note(struct cache *, int32_t n);
-/* List in seg[] which of the first n_slots slots a token reads: a decoded token reads the slots that it selects, a
- * prompt token all of them. Returns the number of segments (ranges or lists of slots). */
+/* List in seg[] which of the first n_slots slots a token reads. A decoded token reads the slots that it selects, a
+ * prompt token reads all slots. Returns the number of segments (ranges or lists of slots). */
 int cache_region(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct tensor *q,
                  int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS]);
 

@@ -6,7 +6,7 @@
 
 /* ---- sizes ---- */
 
-/* Set *out to the policy whose selector is used; out->def = NULL: there is no selector. */
+/* Set *out to the policy whose selector is used. If there is no selector, set out->def to NULL. */
 static void selects_of(const struct cache *c, struct policy *out)
 {
 	*out = c->policy;
@@ -46,7 +46,7 @@ static struct kv_shape shape_in_memory(const struct cache *c)
 	return (struct kv_shape){ .cap = r->cap(c), .ctx = c->ctx, .step = chunk_of(c), .endless = r->endless };
 }
 
-/* Return the bytes of the cache if all planes are in memory. */
+/* Return the size of the cache in bytes if all planes are in memory. */
 static uint64_t all_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -84,8 +84,8 @@ int32_t cache_listed(const struct cache *c)
 	               : 0;
 }
 
-/* Compute the cache's sizes for a GPU on which all keys and values would exceed the limit c->memory, so that they are
- * kept in host memory. `planes` is the size of keys and values in bytes, `rest` that of all other buffers. */
+/* Compute the cache's sizes for a GPU whose limit c->memory is too small for all keys and values, so that they are kept
+ * in host memory. `planes` is the size of keys and values in bytes, `rest` that of all other buffers. */
 static struct cache_size size_beside(const struct cache *c, uint64_t planes, uint64_t rest)
 {
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
@@ -118,13 +118,13 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-/* If keys and values are on disk, selected entries are cached in memory. This cache must hold at least 1 / LINES_LEAST
- * of all entries, because a smaller one would hold hardly more than the selection of one token. */
+/* If keys and values are on disk, selected entries are cached in memory. The memory cache must hold at least 1 /
+ * LINES_LEAST of all entries, because a smaller one would hold hardly more entries than one token selects. */
 enum { LINES_LEAST = 16 };
 
 /* If keys and values are on disk, selected entries are cached in memory (struct kv_file_cache). Return how many entries
- * per KV head can be cached in `bytes` bytes. Return 0 if decoded tokens read all entries, or if the number is below
- * the limit of LINES_LEAST. */
+ * per KV head can be cached in `bytes` bytes. Return 0 if this number is below the limit of LINES_LEAST. Also return 0
+ * if decoded tokens read all entries. */
 static int32_t disk_lines_for(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_file_cache_bytes(c->hp, c->types, cap, 0),

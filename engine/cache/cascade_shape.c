@@ -5,14 +5,15 @@
  * most a quarter of the tokens that the cache keeps. */
 enum { ROOM_MIN = 256 };
 
-/* Return n, limited to 1 .. most. */
+/* Return n, but at least 1 and at most `most`. */
 static int32_t clamp(int32_t n, int32_t most)
 {
 	n = MIN(n, most);
 	return n > 0 ? n : 1;
 }
 
-/* Return the context for policy `auto`: as requested, but at most the length that the model was trained with. */
+/* Return the context length for policy `auto`: the requested length, but at most the length that the model was trained
+ * with. */
 static int32_t fill_ctx(const struct cache *c)
 {
 	return c->hp->ctx_train > 0 ? clamp(c->ctx, c->hp->ctx_train) : c->ctx;
@@ -51,7 +52,8 @@ static int32_t fill_stage(const struct cache *c)
 	return cascade_chunk(c) + clamp(fill_ctx(c) / 32, LAG) - 1;
 }
 
-/* Return how many tokens policy `auto` keeps: the requested context, or less if the trained length is too short. */
+/* Return how many tokens policy `auto` keeps: as many as the requested context has, or fewer if the trained length is
+ * too short. */
 static int32_t fill_hold(const struct cache *c)
 {
 	int32_t trained = c->hp->ctx_train;
@@ -82,7 +84,8 @@ static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 		rest = p->size <= rest ? p->size : 0;
 	while (s.n > 1 && rest < 2 * s.n)
 		s.n--;
-	/* Round the ring size up if the store has slots for that. The rings then hold the whole requested context. */
+	/* Round the ring size up if the store has enough slots. The rings can then store the whole requested
+	 * context. */
 	s.w = rest > 0 ? (int32_t)((rest + s.n - 1) / s.n) : 0;
 	if (s.w > 0 && (p->size || s.sinks + s.n * s.w + s.stage > fill_cap(c)))
 		s.w = (int32_t)(rest / s.n);
@@ -98,8 +101,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The rings' memory was allocated for `largest`, the shape without pinned tokens. w (slots per ring)
-		 * may have been rounded up so that the rings exceed this memory. If so, round w down. */
+		/* The rings' memory was allocated for `largest`, the shape without pinned tokens. If w (slots per ring)
+		 * was rounded up so far that the rings exceed this memory, round w down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;
@@ -169,7 +172,7 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* Suggest a larger -c if the trained length has room for the wanted tokens (pinned ones and conversation), a
+	/* Suggest a larger -c if the trained length has room for the wanted tokens (pinned tokens and conversation), a
 	 * step, and LAG waiting tokens. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,

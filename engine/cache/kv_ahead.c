@@ -4,8 +4,8 @@
  *
  * While a layer computes, these slots are requested:
  * - contiguous slots that the next layer will read;
- * - slots that this layer has just selected; if memory caches selected entries (kv_file_cache.h), only slots that it
- *   lacks;
+ * - slots that this layer has just selected; if memory caches selected entries (kv_file_cache.h), only slots that are
+ *   not cached;
  * - if memory does not cache selected entries: slots that the next layer selected for the previous token, because it
  *   selects most of them again.
  *
@@ -86,7 +86,7 @@ static void read_early(int fd, uint64_t off, uint64_t n)
 	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
-/* 1 if the slots that a layer selects must be requested from disk before the layer attends. */
+/* 1 if the slots that a layer selects must be requested from disk before the layer computes attention. */
 static int asks_choice(const struct kv_store *kv, int32_t layer)
 {
 	return kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);
@@ -97,8 +97,8 @@ int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 	return kv->ahead && kv->full_index[layer] >= 0 && (kv->file_cache || asks_choice(kv, layer));
 }
 
-/* Ask the system to read the file pages with keys and values of these slots of one head. slot[] is ascending;
- * requests close together are merged. */
+/* Ask the system to read the file pages with keys and values of these slots of one head. slot[] is ascending. Requests
+ * for neighbouring pages are merged. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
 	uint64_t row = kv_file_offset(kv, layer, 0, 0, 1) - kv_file_offset(kv, layer, 0, 0, 0),

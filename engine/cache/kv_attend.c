@@ -79,7 +79,7 @@ int kv_segments_met(const struct kv_store *kv, struct attn_segment *seg, int32_t
 }
 
 /* Build the backend's arguments from a call. If the call's segment (range or list of slots) must be changed for this
- * layer, change a copy of it, *moved. */
+ * layer, put the changed copy into *moved. */
 static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_call *call,
                                 struct attn_segment *moved)
 {
@@ -93,8 +93,8 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		moved->slot0 -= kv_layer_base(kv, layer);
 		seg = moved;
 	}
-	/* If the planes are in host memory, kv_host_gather() may have changed the segment to read copies on the GPU. It
-	 * has done so if seg->k is set, and only in a call with a single segment. */
+	/* If the planes are in host memory, kv_host_gather() may have changed the segment to read copies on the GPU. In
+	 * this case seg->k is set, and the call has only this segment. */
 	if (kv->host && seg->k) {
 		*moved = *seg;
 		k = seg->k;

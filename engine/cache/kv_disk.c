@@ -26,7 +26,7 @@ static uint64_t round_up(uint64_t n)
 	return (n + FILE_ALIGN - 1) / FILE_ALIGN * FILE_ALIGN;
 }
 
-/* Return how many bytes the keys, or the values, of n slots of one head take. */
+/* Return how many bytes the keys of n slots of one head take. Their values take as many. */
 static uint64_t head_rows(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n)
 {
 	return kv_layer_row_bytes(hp, type, layer) * (uint64_t)n;
@@ -38,14 +38,14 @@ static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t la
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
 }
 
-/* Return the bytes of a layer's keys and values in the file. */
+/* Return how many bytes a layer's keys and values take in the file. */
 static uint64_t layer_file(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t cap)
 {
 	return plane_file(hp, types.k, layer, cap) + plane_file(hp, types.v, layer, cap);
 }
 
-/* Return an upper limit of the bytes of memory that the first n slots take in one plane (a layer's keys or values). The
- * system maps whole blocks of FILE_ALIGN bytes. */
+/* Return an upper limit of the memory that the first n slots take in one plane (a layer's keys or values), in bytes.
+ * The system maps whole blocks of FILE_ALIGN bytes. */
 static uint64_t plane_resident_most(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
@@ -54,7 +54,7 @@ static uint64_t plane_resident_most(const struct hparams *hp, enum dtype type, i
 	return MIN(part, all);
 }
 
-/* Return an upper limit of the bytes of memory that a layer's first n slots take: plane_resident_most() of keys plus
+/* Return an upper limit of the memory that a layer's first n slots take, in bytes: plane_resident_most() of keys plus
  * values. */
 static uint64_t layer_resident_most(const struct hparams *hp, struct kv_types types, int32_t layer, int32_t n,
                                     int32_t cap)
@@ -91,7 +91,7 @@ uint64_t kv_disk_least(const struct hparams *hp, struct kv_types types, int32_t 
 
 /* ---- which layers are in memory ---- */
 
-/* Return how many of the full layers, counted from the first in kv->full[], always stay in memory. The other full
+/* Some of the full layers, the first ones in kv->full[], always stay in memory. Return their number. The other full
  * layers are in memory one at a time, while they are used. Set *bytes to the memory that the staying layers take. If
  * other layers exist, *bytes also includes the memory of the largest full layer. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)

@@ -42,7 +42,7 @@ static int tensor_alloc(struct kv_store *kv, struct tensor *t, enum dtype type, 
 	return err_set(err, ERR_FIT, "cannot allocate KV entries in memory: %s", kv->be->err);
 }
 
-/* Return the bytes of one key (plane 0) or value (plane 1) in one KV head of a layer. */
+/* Return the size in bytes of one key (plane 0) or value (plane 1) in one KV head of a layer. */
 static size_t vector_bytes(const struct kv_store *kv, int32_t layer, int plane)
 {
 	return (size_t)kv_layer_row_bytes(kv->hp, plane ? kv->types.v : kv->types.k, layer);
@@ -169,9 +169,9 @@ static int32_t next_line(struct kv_file_cache *r, struct line_map *m)
 	}
 }
 
-/* Assign a cache line to each of the n slots in r->want, and write the cache line numbers to got[n]. Slots that were in
- * no cache line are missed: their entries must be read from the file. Write them to missed_slot[], and return their
- * number. */
+/* Assign a cache line to each of the n slots in r->want, and write the cache line numbers to got[n]. A slot that was in
+ * no cache line is missed: its entry must be read from the file. Write the missed slots to missed_slot[], and return
+ * their number. */
 static int32_t find_lines(struct kv_file_cache *r, struct line_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -202,9 +202,9 @@ static int32_t find_lines(struct kv_file_cache *r, struct line_map *m, int32_t n
 	return missed;
 }
 
-/* Copy the keys (plane 0) or values (plane 1) of n consecutive slots of one head from the file to r->bytes. mapped = 0:
- * by pread(), which is best for few slots. mapped = 1: through the mapping, which is cheaper if most pages are needed.
- * Returns 0 or -1. */
+/* Copy the keys (plane 0) or values (plane 1) of n consecutive slots of one head from the file to r->bytes. If mapped =
+ * 0, read by pread(), which is best for few slots. If mapped = 1, read through the mapping, which is cheaper if most
+ * pages are needed. Returns 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_file_cache *r = kv->file_cache;
@@ -220,8 +220,8 @@ static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t he
 	return 0;
 }
 
-/* Read the missed slots of a head from the file into their lines. Neighbouring slots are read at once. Returns 0 or
- * -1. */
+/* Read the missed slots of a head from the file into their cache lines. Neighbouring slots are read by one call.
+ * Returns 0 or -1. */
 static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
 {
 	struct kv_file_cache *r = kv->file_cache;
@@ -252,8 +252,8 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Empty the cache after a failed read: some lines are assigned to slots whose entries were not read. Returns 0, the
- * result of kv_file_cache_take(). */
+/* Empty the cache after a failed read, because some cache lines are assigned to slots whose entries were not read.
+ * Returns 0, the result of kv_file_cache_take(). */
 static int lines_discard(struct kv_store *kv)
 {
 	kv_file_cache_clear(kv);

@@ -6,8 +6,8 @@
 
 /* ---- sizes ---- */
 
-/* Return how many entries per KV head are prefetched for the next token at most. These entries rank just below the
- * selected ones. `listed` is the number of selected entries. */
+/* Return the maximum number of entries per KV head that are prefetched for the next token. These entries rank just
+ * below the selected ones. `listed` is the number of selected entries. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -163,7 +163,8 @@ static void wait_for(struct kv_store *kv, int32_t full)
 		wait_for_all(kv);
 }
 
-/* Record that the entries of slots from .. to - 1 are not cached in any cache line. The layer is kv->full[full]. */
+/* Record that the entries of slots from `from` to to - 1 are not cached in any cache line. The layer is
+ * kv->full[full]. */
 static void lines_forget(struct kv_store *kv, int32_t full, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
@@ -242,7 +243,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer to the device, and let the segment *p (range of slots) read the copies. */
+/* Copy the first n slots of a layer to the device. Change the segment *p (a range of slots) to read the copies. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_segment *p, int32_t n)
 {
 	struct kv_host *d = kv->host;

@@ -1,5 +1,5 @@
-/* engine/cache/kv_store.c - the memory of keys and values: sizes, sliding-window layers, entries as bytes. See
- * kv_store.h for the layout. */
+/* engine/cache/kv_store.c - the memory of keys and values: sizes, sliding-window layers, conversion of entries to
+ * bytes. See kv_store.h for the layout. */
 #include "engine/cache/kv_host.h"
 #include "engine/cache/kv_file_cache.h"
 
@@ -8,14 +8,14 @@
 
 /* ---- sizes ---- */
 
-/* Return the bytes of one token's entries in all heads of a layer. */
+/* Return the size of one token's entries in all heads of a layer, in bytes. */
 static uint64_t entry_bytes(const struct hparams *hp, struct kv_types types, int32_t layer)
 {
 	return (uint64_t)kv_layer_heads(hp, layer) * kv_layer_entry_bytes(hp, types, layer);
 }
 
-/* Return the bytes of one token's KV entries in the first `layers` layers. Counts only sliding-window layers if
- * windowed = 1, else only full layers. */
+/* Return the size of one token's KV entries in the first `layers` layers, in bytes. If windowed = 1, only
+ * sliding-window layers count, otherwise only full layers. */
 static uint64_t layers_bytes(const struct hparams *hp, struct kv_types types, int32_t layers, int windowed)
 {
 	uint64_t sum = 0;
@@ -67,9 +67,9 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
  * ATTN_SPAN. So the groups, and the results, do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
-/* Return the number of slots per head of a sliding-window layer. It is the sum of the largest window, the tokens of
- * one step, SLIDE, and up to WINDOW_KEPT older tokens for rollbacks. If no sequence is longer than s->cap, s->cap
- * slots are always enough. */
+/* Return the number of slots per head of a sliding-window layer. It is the sum of the largest window, the tokens of one
+ * step, SLIDE, and up to WINDOW_KEPT older tokens for rollbacks. If no sequence is longer than s->cap, the number is at
+ * most s->cap. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
 	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
@@ -85,7 +85,7 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, struct kv_types types, const struct kv_shape *s)
 {
-	/* Count the slots of kv->copy, too, which has at most one slot for each token of the largest window. */
+	/* Count the slots of kv->copy, too. It has at most one slot for each token of the largest window. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -307,7 +307,7 @@ int kv_rollback(struct kv_store *kv, int32_t n)
 	return 1;
 }
 
-/* Return by how many slots the sliding-window layers must slide to make room for the step after n tokens. */
+/* Return the number of slots that the sliding-window layers must drop to make room for the step after n tokens. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
 	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
@@ -352,8 +352,8 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Count the slots among slot0 .. slot0 + n - 1 whose entries a layer lacks. A sliding-window layer drops its oldest
- * entries first, so the slots that it lacks are the first ones. */
+/* Return how many of the n slots from slot0 on have no entries in a layer. A sliding-window layer drops its oldest
+ * entries first, so these are the first slots. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->full_index[layer] < 0 ? kv->held - slot0 : 0;
@@ -373,15 +373,15 @@ static size_t plane_row(const struct tensor *plane)
 	return (size_t)dtype_bytes(plane->type, (uint64_t)plane->cols);
 }
 
-/* Copy n slots of a sliding-window layer, beginning with slot0, from kv->copy to the buffer `to`. Slots that kv->copy
- * lacks stay unchanged in the buffer. kind: 0 = keys, 1 = values. */
+/* Copy n slots of a sliding-window layer, beginning with slot0, from kv->copy to the buffer `to`. Slots that are not in
+ * kv->copy stay unchanged in the buffer. `kind` is 0 for keys, 1 for values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
 	size_t row = plane_row(plane_of(kv, layer, kind));
-	/* offset in kv->copy, in which earlier layers come first, and in a layer keys come before values */
+	/* offset in kv->copy; earlier layers come first, and in each layer the keys come before the values */
 	size_t at =
 		(layers_bytes(kv->hp, kv->types, layer, 1) + (kind ? (size_t)heads * plane_row(&kv->k[layer]) : 0)) *
 		(size_t)slots;
@@ -391,8 +391,8 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
 }
 
-/* Copy slots slot0 .. slot0 + n - 1 of one layer to the buffer `to` [K, V][n_kv_head][n]. Returns the address after the
- * copied bytes. */
+/* Copy n slots of one layer, beginning with slot0, to the buffer `to` [K, V][n_kv_head][n]. Returns the address after
+ * the copied bytes. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
 	int32_t lacks = slots_missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
@@ -415,8 +415,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* Write the first `count` of the n slots slot0 .. slot0 + n - 1 of one layer. The entries of all n slots are at `from`,
- * in the layout [K, V][n_kv_head][n]. Return the address after this layer's bytes. */
+/* Write the first `count` of n slots of one layer, beginning with slot0. The entries of all n slots are at `from`, in
+ * the layout [K, V][n_kv_head][n]. Return the address after this layer's bytes. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {
@@ -445,9 +445,9 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* The tokens from index `first` up to, but not including, index `end`. `first` is the first token that lacks
- * sliding-window entries, and end - 1 is the last one. Some tokens between these two may have their entries. If first
- * = end, no token lacks entries. */
+/* A range of tokens: from index `first` up to, but not including, index `end`. `first` is the first token without
+ * sliding-window entries, and end - 1 is the last one. Some tokens between these two may have sliding-window entries.
+ * If first = end, every token has its entries. */
 struct gap {
 	int32_t first, end;
 };
@@ -486,9 +486,9 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* The tokens before gap.first may have entries: the sliding windows at the end of a pinned prefix.
-		 * Write these entries to the layers first, so that keep_windows() can copy them to kv->copy. The
-		 * entries of later tokens are written to the layers afterwards. */
+		/* The tokens before gap.first may have entries: those of the sliding windows at the end of a pinned
+		 * prefix. Write these entries to the layers first, so that keep_windows() can copy them to kv->copy.
+		 * Write the entries of later tokens afterwards. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

@@ -9,8 +9,8 @@ struct kv_types {
 	enum dtype k, v;
 };
 
-/* Parse "TYPE", or "k=TYPE,v=TYPE" in any order. An omitted k or v is f16; text = NULL means f16 for both. Return 0, or
- * -1 with an error sentence. */
+/* Parse "TYPE", or "k=TYPE,v=TYPE" in any order. If k or v is omitted, it is f16. If text is NULL, both are f16. Return
+ * 0, or -1 with an error message. */
 int kv_types_parse(struct kv_types *, const char *text, struct err *);
 /* Return the name of a KV type: "q8_0". */
 const char *kv_type_name(enum dtype);

@@ -17,7 +17,7 @@ struct step;
 /* The attention of one layer, passed to attended(). Valid only during that call. */
 struct attention {
 	struct cache *c;
-	/* the running step; for a drafted token of a VERIFY step, a struct step for this token alone */
+	/* the current step; for a drafted token of a VERIFY step, a struct step for this token alone */
 	const struct step *st;
 	int32_t layer;
 	/* the segments (ranges or lists of slots) that were read; a segment with a predicate (attn_segment.when) was
@@ -32,11 +32,12 @@ struct observer_ops {
 	/* Commit the first st->n tokens of the step. attended() has been called for all tokens of the step, also for
 	 * tokens that are not committed. */
 	void (*commit)(struct observer *, const struct step *);
-	/* Roll back to the first n tokens. Returns n; or fewer if the observer must see tokens before n again. */
+	/* Roll back to the first n tokens. Returns n, or a smaller number if the observer must see tokens before n
+	 * again. */
 	int32_t (*rewind)(struct observer *, int32_t n);
 	/* Called when the backend has computed the whole step, before any part of the step is committed. No other work
-	 * is queued at that time, so reading tensors in host memory (backend_ops.alloc_host) need not wait. The pointer
-	 * may be NULL. */
+	 * is queued at that time, so an observer can read tensors in host memory (backend_ops.alloc_host) without
+	 * waiting. The pointer may be NULL. */
 	void (*computed)(struct observer *, const struct step *);
 };
 struct observer {

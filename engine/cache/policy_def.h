@@ -1,8 +1,8 @@
 /* engine/cache/policy_def.h (private to engine/) - what a cache policy is.
  *
- * A policy names a retention (retain_*.c), which decides which entries stay in the cache. It may name a selector
- * (policies/select_*.c), which decides which kept entries a decoded token reads. Its settings are a struct that is
- * defined only in the policy's own file and described by a table of struct param. */
+ * A policy names a retention (retain_*.c), which decides which entries stay in the cache. It may also name a selector
+ * (policies/select_*.c), which decides which of the kept entries a decoded token reads. Its settings are a struct that
+ * is defined only in the policy's own file and described by a table of struct param. */
 #ifndef WEIR_POLICY_DEF_H
 #define WEIR_POLICY_DEF_H
 
@@ -16,26 +16,27 @@ enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE, P
 struct param {
 	const char *key;
 	enum param_type type;
-	/* offset of the value in the policy's settings. The value is a struct entry_count for PARAM_COUNT, an int for
-	 * PARAM_CHOICE. */
+	/* offset of the value in the policy's settings; the value is a struct entry_count for PARAM_COUNT, an int for
+	 * PARAM_CHOICE */
 	size_t off;
 	double min, max; /* allowed range of the value if it is a number */
-	/* The allowed values of the setting. For PARAM_CHOICE, for example "kv|layer", the index of the value is
-	 * stored, here 0 or 1. For PARAM_INT, for example "2|4|8", the number itself is stored. */
+	/* The allowed values of the setting, separated by "|". For PARAM_CHOICE, for example "kv|layer", the index of
+	 * the value is stored, here 0 or 1. For PARAM_INT, for example "2|4|8", the number itself is stored. */
 	const char *choices;
 	const char *preset; /* default value as text */
 	const char *help;
 };
 
-/* Declare a setting that only older versions had. Its value is now fixed: preset_ as text, `number` as a number. Users
- * cannot set it, and kv_policy_current() removes it from stored texts. policy_identity() still contains the number, so
- * that snapshots of older versions are found. */
+/* Declare a setting that only older versions had. Its value is now fixed. preset_ is this value as text, `number` the
+ * same value as a number. Users cannot set it, and kv_policy_current() removes it from stored texts. policy_identity()
+ * still contains the number, so that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
 	}
 
-/* A number of KV entries. If share > 0, the number is `share` times the sequence's length; otherwise it is n. */
+/* A number of KV entries. If share > 0, the number is `share` times the sequence's length. Otherwise the number is
+ * n. */
 struct entry_count {
 	int32_t n;
 	double share;
@@ -59,10 +60,10 @@ struct cache;
 struct retention_ops;
 struct selector_ops;
 struct policy_def {
-	const char *name, *help;    /* name: for example "cascade"; help: one line of help text */
+	const char *name, *help;    /* `name` is, for example, "cascade"; `help` is one line of help text */
 	const struct param *params; /* terminated by key = NULL */
-	/* the settings of the method's authors that differ from the defaults, "key=value,..."; "" = the authors use the
-	 * defaults; NULL = the policy is not a published method */
+	/* the settings of the method's authors that differ from the defaults, "key=value,..."; "": no setting differs;
+	 * NULL: the policy is not a published method */
 	const char *published;
 	/* Set values that users cannot set: policy `recycled`, for example, is `refresh` with a fixed stride. The
 	 * pointer may be NULL. */
@@ -70,10 +71,10 @@ struct policy_def {
 	const struct retention_ops *retention;
 	/* selects which of the kept entries a decoded token reads; NULL: a decoded token reads all entries */
 	const struct selector_ops *selector;
-	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* Choose the selector by the policy's settings: set *selects to the policy whose selector is used. If the call
-	 * sets selects->def to NULL, decoded tokens read all entries. If the pointer `compose` is not NULL, the member
-	 * `selector` is not used. */
+	int observes_all; /* 1: the selector observes a prefill from the first token on */
+	/* Choose the selector by the policy's settings: set *selects to the policy whose selector is used. If compose()
+	 * sets selects->def to NULL, decoded tokens read all entries. The member `selector` is used only if the pointer
+	 * `compose` is NULL. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };
 

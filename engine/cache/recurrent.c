@@ -6,11 +6,11 @@
 
 #include "engine/cache/cache.h"
 
-/* Limits for the copies of states: their number, their bytes in memory, their bytes in a snapshot. Two copies are
- * always allowed, even if they have more bytes. */
+/* Limits for the copies of states: for the number of copies, for their bytes in memory, and for their bytes in a
+ * snapshot. Two copies are always allowed, even if they exceed the limits in bytes. */
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
-/* Return the shape of state tensor i (state_at()); 0 rows: the layer does not have this tensor. */
+/* Return the shape of state tensor i (state_at()). It has 0 rows if the layer does not have this tensor. */
 static struct tensor shape_of(const struct hparams *hp, int32_t i)
 {
 	int32_t layer = i / STATE_PARTS, cols = layer_conv(hp, layer);
@@ -42,8 +42,8 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Return how many copies of states are kept at most. At least two are kept: one from before the last question, and one
- * from before its answer. */
+/* Return the maximum number of copies of states. At least two are kept: one from before the last question, and one from
+ * before the answer to it. */
 static int copies_most(const struct hparams *hp)
 {
 	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
@@ -114,7 +114,7 @@ void recurrent_begin(struct recurrent *r, int verifies)
 	r->verifies = verifies;
 }
 
-/* Copy the first n rows of x to t, and return t. The first call allocates t. If the allocation fails, return x; the
+/* Copy the first n rows of x to t, and return t. The first call allocates t. If the allocation fails, return x, and the
  * backend reports the failure at its next sync(). */
 static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
 {
@@ -249,7 +249,9 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* no memory: a rollback may have to use an older copy, and prefill more tokens */
+		/* There is no memory for a copy. A rollback may then have to return to an older copy, and prefill more
+		 * tokens. */
+		return;
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

@@ -2,8 +2,8 @@
  * pass through rings (ring buffers, rings.h), which keep fewer of them the older they get. The slots of the cache are
  * in this order: prefix, oldest ring, ..., newest ring, staged tokens (not yet in a ring).
  *
- * Policies `sink` and `cascade` have a prefix of a few tokens. The prefix of `auto` is what the application pins
- * (system prompt and documents), and its decoded tokens select from this prefix.
+ * Policies `sink` and `cascade` have a prefix of a few tokens. In policy `auto`, the prefix is what the application
+ * pins (system prompt and documents), and decoded tokens select from this prefix.
  *
  * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After that,
  * a token attends to the prefix, the rings and the staged tokens; for each ring its query is rotated to match the
@@ -45,15 +45,14 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Attention mass decays to 1/100 within w tokens, where w is the number of slots of a ring. So early
-	 * attention hardly matters by the time the first token is evicted. Policy `auto` therefore sums attention
-	 * only from a certain fill level on. With up to 3 rings, it begins when half of all ring slots are filled.
-	 * With more rings, it begins when all but two rings are filled. Most conversations end before that, and never
-	 * pay for the sums. */
+	/* Attention mass decays to 1/100 within w tokens, where w is the number of slots of a ring. So early attention
+	 * hardly matters by the time the first token is evicted. Policy `auto` therefore begins to sum attention late.
+	 * With up to 3 rings, it begins when half of all ring slots are filled. With more rings, it begins when all but
+	 * two rings are filled. Most conversations end earlier, so the sums cost them nothing. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* A layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix is not
-	 * larger than this quarter, all of it is read, so there is nothing to select. */
+	 * larger than this quarter, the layer reads the whole prefix, and selects nothing. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -125,8 +124,8 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Return how many arrays of attention sums (attn_mass.h) a step writes: one per drafted token in a VERIFY
- * step, else one. */
+/* Return how many arrays of attention sums (attn_mass.h) a step writes: one per drafted token in a VERIFY step, one in
+ * any other step. */
 static int32_t arrays_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
@@ -154,8 +153,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, arrays_of(st), f->weight))
 		return;
-	/* Attention is summed from token probe_from on, but a step of drafted tokens may begin before it. Give the
-	 * earlier tokens the weight 0: the sums are then the same as if the tokens were decoded one by one. */
+	/* Attention is summed from token probe_from on, but a step of drafted tokens may begin before probe_from. Give
+	 * the earlier tokens the weight 0: the sums are then the same as if the tokens were decoded one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -228,8 +227,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t full = c->kv.full_index[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* Do not measure a layer that reads another layer's entries: the attention of the layer that owns the entries
-	 * decides which of them are evicted. */
+	/* If a layer reads another layer's entries, do not measure its attention: the attention of the layer that owns
+	 * the entries decides which of them are evicted. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -265,7 +264,7 @@ static void entries_move(struct cache *c)
 		              .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
-	/* Send the lists of all layers to the backend in one write. */
+	/* Send the lists of moves of all layers to the backend in one write. */
 	for (int32_t row = 0; row < rows; row++) {
 		size_t at = (size_t)(whole ? row / kv_heads : row);
 
@@ -376,15 +375,15 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 
 /* At the end of a step, keep the attention sums as a rollback point in three cases: the step is the last one of a
  * prefill; a decode step ends at a multiple of LAG tokens while the rings are filling; a decode step has inserted
- * tokens into full rings (`joined`). */
+ * tokens into full rings (joined = 1). */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* There are no sums to keep before probe_from, the first token whose attention is summed. While tokens wait for
-	 * insertion, no point is kept. */
+	/* Before probe_from, the first token whose attention is summed, there are no sums to keep. While tokens wait
+	 * for insertion, no point is kept. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
@@ -418,7 +417,7 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* A step must end at a token after which entries or attention sums change. There are three such tokens: the
+	/* A step must end at a token after which entries or attention sums change. This holds for three tokens: the
 	 * token that fills the rings, the last token before waiting tokens are inserted into full rings, and the last
 	 * token before attention sums are scaled. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))

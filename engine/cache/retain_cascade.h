@@ -15,11 +15,11 @@ struct cascade {
 	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated for each ring */
 	struct tensor q[RINGS_MOST];
 	struct rings rings;
-	/* lag: number of decoded tokens that are inserted into the rings together. waiting: number of tokens not
-	 * inserted yet, fewer than `lag`. */
+	/* `lag` is the number of decoded tokens that are inserted into the rings together. `waiting` is the number of
+	 * tokens not inserted yet, fewer than `lag`. */
 	int32_t lag, waiting;
 	struct attn_mass mass;
-	int probing;   /* 1: the attention of the running step is added to the attention mass */
+	int probing;   /* 1: the attention of the current step is added to the attention mass */
 	float *weight; /* [chunk] EMA weight of each token of the step */
 	struct attn_probe probe;
 	int32_t probe_from; /* first token whose attention is summed */

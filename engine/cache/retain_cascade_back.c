@@ -1,4 +1,4 @@
-/* engine/cache/retain_cascade_back.c - bounded retention: rollback, pinning, snapshots; the other functions are in
+/* engine/cache/retain_cascade_back.c - rollback, pinning and snapshots of bounded retention. The other functions are in
  * retain_cascade.c.
  *
  * A rollback needs the attention mass as it was at an earlier length of the sequence. The mass is kept for three
@@ -20,8 +20,8 @@
 
 /* ---- rollback, pinning ---- */
 
-/* Of the usable rollback points with at most t tokens, return the index of the longest; -1: there is none. Once the
- * rings are full, a point is usable only if nothing was inserted after it. */
+/* Return the index of the usable rollback point with the largest number of tokens that is at most t, or -1 if there is
+ * none. Once the rings are full, a point is usable only if nothing was inserted after it. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;
@@ -51,7 +51,7 @@ static int32_t back_to_point(struct cascade *f, int i)
 	return p.t;
 }
 
-/* Roll back to a length of at most `to` tokens, at which no attention mass had been summed yet. Return this length. */
+/* Roll back to a length of at most `to` tokens at which no attention mass had been summed yet. Return this length. */
 static int32_t back_without_mass(struct cascade *f, int32_t to)
 {
 	struct rings *r = &f->rings;
@@ -112,7 +112,8 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* Entries that were in rings have no key sketches. Let the selector make key sketches of the whole prefix. */
+	/* Entries that were in rings have no key sketches, so let the selector make key sketches of the whole
+	 * prefix. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);
@@ -130,7 +131,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Loaded entries come without attention mass and surprise (negative log-likelihood). Accept the tokens up to the
+/* Loaded entries have no attention mass and no surprise (negative log-likelihood). So accept the tokens only up to the
  * first one that needs either of these. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {

@@ -1,12 +1,13 @@
 /* engine/cache/retain_reattend.c - the policy `reattention`: sequences longer than the trained context (ReAttention,
  * arXiv 2407.15176).
  *
- * Every token stays. A token attends to three groups of entries: the first tokens (sinks), k selected tokens, and the
- * newest `local` tokens. They get consecutive positions, so no distance exceeds the trained one. The score of a token
- * in a layer is the highest probability that any head of the layer gives to it, without RoPE and without the sinks. The
- * layer selects the tokens with the highest scores, and their neighbours. All heads of the layer read the same selected
- * tokens. Every decoded token makes a new selection. In the last step of a prefill, the last tokens select for all
- * tokens of the step. In earlier steps of a prefill, tokens attend to the sinks and the newest tokens only.
+ * No token is evicted. A token attends to three groups of entries: the first tokens (sinks), k selected tokens, and the
+ * newest `local` tokens. The entries of these groups get consecutive positions, so no distance exceeds the trained
+ * length. The score of a token in a layer is the highest probability that any head of the layer gives to it, without
+ * RoPE and without the sinks. The layer selects the tokens with the highest scores, and their neighbours. All heads of
+ * the layer read the same selected tokens. Every decoded token makes a new selection. In the last step of a prefill,
+ * the last tokens select for all tokens of the step. In earlier steps of a prefill, tokens attend to the sinks and the
+ * newest tokens only.
  *
  * A plane has three ranges of slots, in this order:
  * - the first ctx slots: token i is in slot i, and its key is not rotated. Snapshots save these entries.
@@ -39,18 +40,21 @@ _Static_assert(sizeof(struct reattend_params) <= POLICY_VALUES, "settings do not
 
 struct reattend {
 	struct tensor score; /* f32 [n_kv_head][ctx] */
-	struct tensor slots; /* i32 [1][k]: selected tokens in ascending order; 0 is the first token after the sinks */
-	struct tensor move;  /* i32 [n_kv_head][3 * most_moves()]: moves of KV entries (struct kv_moves) */
-	struct tensor q;     /* f32 [chunk][n_head * head_dim]: queries that read the `near` slots */
-	struct rope near;    /* angles of positions 0 .. sinks + k - 1, for the keys in the `near` slots */
-	struct rope tail;    /* angles of the keys that are copied to the `tail` slots */
-	struct rope query;   /* angles of the queries in `q` */
-	/* [ctx] `best`: highest score of each token in any head so far; `other`: scores of the tokens in one head */
+	/* i32 [1][k]: selected tokens in ascending order, counted from the first token after the sinks */
+	struct tensor slots;
+	struct tensor move; /* i32 [n_kv_head][3 * most_moves()]: moves of KV entries (struct kv_moves) */
+	struct tensor q;    /* f32 [chunk][n_head * head_dim]: queries that read the `near` slots */
+	struct rope near;   /* angles of the positions 0 to sinks + k - 1, for the keys in the `near` slots */
+	struct rope tail;   /* angles of the keys that are copied to the `tail` slots */
+	struct rope query;  /* angles of the queries in `q` */
+	/* [ctx] `best` has the highest score of each token in any head so far, `other` the scores of the tokens in one
+	 * head */
 	float *best, *other;
 	int32_t *list, *chosen; /* host memory for the contents of `move` and `slots` */
-	int32_t n_chosen; /* number of tokens in chosen[], which the running layer has selected, in ascending order */
-	/* The `tail` slots have copies of tokens base .. end - 1. If `plain` is 1, the `near` slots have copies of
-	 * the first tokens of the sequence. */
+	/* number of tokens in chosen[]: the tokens that the current layer has selected, in ascending order */
+	int32_t n_chosen;
+	/* The `tail` slots have copies of the tokens from `base` to end - 1. If `plain` is 1, the `near` slots have
+	 * copies of the first tokens of the sequence. */
 	int32_t base, end;
 	int plain;
 };
@@ -74,8 +78,8 @@ static int32_t reattend_chunk(const struct cache *c)
 	return MIN(c->batch, n);
 }
 
-/* Return the number of `tail` slots (for copies of the newest tokens). When they have no room for a step, all copies
- * are made anew. There are enough slots that this happens at most once in `local` tokens. */
+/* Return the number of `tail` slots (for copies of the newest tokens). If the `tail` slots have no room for a step, all
+ * copies are made again. There are so many slots that this happens at most once in `local` tokens. */
 static int32_t tail_slots(const struct cache *c)
 {
 	return 2 * par_of(c)->local + 2 * reattend_chunk(c);
@@ -166,9 +170,9 @@ static void reattend_selector_opened(struct cache *c)
 
 /* ---- copies ---- */
 
-/* Copy the entries of n tokens in one layer to consecutive slots, beginning with slot `to`. Rotate the key of copy i
- * by row `row` + i of `angles`. The tokens are token[0 .. n), or, if token is NULL, n consecutive tokens beginning
- * with `first`. */
+/* Copy the entries of n tokens in one layer to consecutive slots, beginning with slot `to`. Rotate the key of copy i by
+ * row `row` + i of `angles`. If `token` is not NULL, it lists the n tokens. If `token` is NULL, copy n consecutive
+ * tokens beginning with `first`. */
 static void copies_make(struct cache *c, int32_t layer, const int32_t *token, int32_t first, int32_t to, int32_t n,
                         const struct rope *angles, int32_t row)
 {
@@ -214,7 +218,8 @@ static void tail_fill(struct cache *c, int32_t from, int32_t to)
 	}
 }
 
-/* 1 if a token at position pos attends to selected entries: more than sinks + k + `local` tokens precede it. */
+/* 1 if a token at position pos attends to selected entries. This is so if more than sinks + k + `local` tokens precede
+ * it. */
 static int is_long(const struct cache *c, int32_t pos)
 {
 	return pos > near_slots(c) + par_of(c)->local;
@@ -258,8 +263,7 @@ static int32_t near_read(const struct cache *c, const struct step *st)
 static void reattend_begin(struct cache *c, const struct step *st)
 {
 	struct reattend *f = c->retained;
-	/* Position of the step's first token, which follows the sinks, the selected entries and the newest `local`
-	 * tokens. */
+	/* Position of the step's first token, after the sinks, the selected entries and the newest `local` tokens. */
 	int32_t rank = near_read(c, st) + par_of(c)->local;
 
 	copies_ready(c, st);
@@ -288,7 +292,7 @@ static int32_t reattend_region(const struct cache *c, const struct step *st)
 }
 
 /* Compute the probabilities that query q gives to the n tokens after the sinks. For each of these tokens, raise best[i]
- * to the logarithm of the highest probability in any head, if that is larger. */
+ * to the logarithm of the token's highest probability in any head, if this logarithm is larger. */
 static void score_tokens(struct cache *c, int32_t layer, const struct tensor *q, int32_t n)
 {
 	struct reattend *f = c->retained;
@@ -318,7 +322,7 @@ static void score_tokens(struct cache *c, int32_t layer, const struct tensor *q,
 	}
 }
 
-/* Select k of the first n tokens by the queries of the step's last tokens. Write the numbers of the selected tokens to
+/* Select k of the first n tokens by the queries of the step's last tokens. Write the indices of the selected tokens to
  * chosen[]. */
 static void select_among(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, int32_t n)
 {
@@ -397,8 +401,8 @@ static void reattend_commit(struct cache *c, const struct step *st, const float 
 
 static int32_t reattend_verify_most(const struct cache *c, int32_t pos)
 {
-	/* If the model scales queries by position, verify only one token at a time: a drafted token's factor would
-	 * depend on its index in the step. */
+	/* If the model scales queries by position, verify only one token at a time: the factor of a drafted token would
+	 * depend on the token's index in the step. */
 	return c->hp->temperature != 0 ? 1 : c->ctx - pos;
 }
 
@@ -417,7 +421,7 @@ static uint64_t reattend_read_bytes(const struct cache *c, int32_t pos, int gene
 
 	if (!is_long(c, pos))
 		return entry * (uint64_t)pos;
-	/* To select, a generated token also reads the keys of all tokens. Keys are half of the bytes of the entries. */
+	/* To select, a generated token also reads the keys of all tokens. The keys are half of the entries' bytes. */
 	return entry * (uint64_t)(near + local) + (generated ? entry / 2 * (uint64_t)(pos - local) : 0);
 }
 

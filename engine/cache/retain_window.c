@@ -1,15 +1,15 @@
-/* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. Memory has
- * room for the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
+/* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. There are
+ * slots for the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
  *
  * The cache policy applies to full layers only. In sliding-window layers all tokens read the whole window, attention is
- * not observed, and entries do not move. Positions grow without bound. This does no harm, because RoPE depends only on
- * distances within the window, and angles are computed in double. */
+ * not observed, and entries do not move. Positions may become larger than the trained length. This does no harm,
+ * because RoPE depends only on distances within the window, and angles are computed in double. */
 #include "engine/cache/cache.h"
 
 #include "engine/cache/serialize.h"
 
-/* 1 if sliding-window layers need RoPE angles of their own. Without eviction they use the same angles as full
- * layers. */
+/* 1 if sliding-window layers need RoPE angles of their own. Without eviction, sliding-window layers use the same angles
+ * as full layers. */
 static int own_frame(const struct cache *c)
 {
 	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);
@@ -53,8 +53,8 @@ void windows_segments(struct cache *c, const struct step *st, int32_t layer, con
 }
 
 /* Also save the WINDOW_LEAST tokens before the windows. At the end of a sequence, some tokens still wait for insertion
- * into the rings (retain_cascade.c), and a later rollback may remove them. The windows then begin and end at earlier
- * tokens. */
+ * into the rings (retain_cascade.c). A later rollback may remove these tokens. The windows then begin and end at
+ * earlier tokens. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

@@ -31,8 +31,8 @@ static int64_t pow2_at_least(int64_t n)
 }
 
 /* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens, and each
- * ring passes on at most half of what it receives. So all rings together receive less than 2 * stage tokens. Add 2 for
- * each ring: one for rounding up, one because the newest slot may get another entry. */
+ * ring passes on at most half of the tokens that it receives. So all rings together receive less than 2 * stage tokens.
+ * Add 2 for each ring: one for rounding up, one because the newest slot may get another entry. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -118,8 +118,8 @@ void rings_release(struct rings *r)
 /* ---- slots and positions ---- */
 
 /* Return the number of the first entry of ring i. A ring numbers its entries in the order in which they arrive. While
- * the rings are filling, this entry is in the ring's first slot, and its number is also the token's position in the
- * cache. */
+ * the rings are filling, this entry is in the ring's first slot, and the entry's number is also the token's position in
+ * the cache. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -236,7 +236,7 @@ static void token_enters(struct rings *r, int32_t slot)
 	r->held[r->t & r->mask] = r->heads;
 }
 
-/* Evict in head h the token that slot s held when rings_insert() began. */
+/* Evict in head h the token that was in slot s when rings_insert() began. */
 static void head_evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 {
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
@@ -270,9 +270,9 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, let two tokens compete: the token offered by the previous ring, and the newest token of this ring.
- * Evict the token with less attention mass. If both have the same mass, or mass is not summed, evict the newest token
- * of this ring; with s.keep_ties, evict the offered token. */
+/* In each head, compare two tokens: the token offered by the previous ring, and the newest token of this ring. Evict
+ * the token with less attention mass. If both have the same mass, or mass is not summed, evict the newest token of this
+ * ring; if s.keep_ties is set, evict the offered token. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -385,9 +385,9 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Return the index in rope_shift[] of the rotation that brings a key of slot s to position `number`; -1: the key is
- * there already. In all heads, the entries of slot s move to the same new slot, so each slot needs only one
- * rotation. */
+/* Return the index in rope_shift[] of the rotation that brings a key of slot s to position `number`, or -1 if the key
+ * is at this position already. In all heads, the entries of slot s move to the same new slot, so each slot needs only
+ * one rotation. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];

@@ -1,5 +1,5 @@
-/* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token. It
- * handles token numbers and attention mass, no keys or values.
+/* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token. This
+ * module handles token numbers and attention mass, but no keys or values.
  *
  * The first `sinks` tokens are never evicted. All later tokens enter ring 0, the newest of n ring buffers of w slots
  * each. A token that a ring displaces is offered to the next older ring; ring i accepts one token in f^i. An offered
@@ -19,8 +19,8 @@
 #include "engine/engine_view.h"
 
 struct rings_shape {
-	/* `sinks` is the number of first tokens, which are never evicted. `n` is the number of rings, 1 to RINGS_MOST.
-	 * `w` is the number of slots of each ring. Ring i accepts one of every f^i tokens. */
+	/* `sinks` is the number of tokens at the beginning that are never evicted. `n` is the number of rings, 1 to
+	 * RINGS_MOST. `w` is the number of slots of each ring. Ring i accepts one of every f^i tokens. */
 	int32_t sinks, n, w, f;
 	int32_t stage; /* number of staged slots: the maximum number of tokens of one rings_insert() */
 	double gamma;  /* decay factor of attention mass per token; 0 = ema_gamma(w) */
@@ -50,34 +50,34 @@ struct rings {
 	/* [n_slots] For each slot, the number that its ring has given to the entry (see next[]). It is the position
 	 * to which the key is rotated. */
 	int64_t *number;
-	/* Attention mass: `ema` is the state of its moving average, `mass` has its sums. mass = NULL: tokens are
-	 * evicted without comparing their attention mass. */
+	/* `ema` is the state of the moving average of attention mass, `mass` has the sums. If `mass` is NULL, tokens
+	 * are evicted without comparing their attention mass. */
 	struct ema ema;
 	float *mass; /* [n_slots][heads] sums of EMA weight * attention */
-	/* [mask + 1] for each token: factor by which its mass is multiplied when two tokens are compared and one is
+	/* [mask + 1] for each token, the factor by which its mass is multiplied when two tokens are compared and one is
 	 * evicted; NULL: there are no factors */
 	float *factor;
 	/* Arrays [mask + 1] are ring buffers for tokens from `oldest` to t - 1. The element of a token has the index
 	 * (token & mask). */
-	int32_t *held; /* [mask + 1] for each token: number of heads that hold it */
+	int32_t *held; /* [mask + 1] for each token, the number of heads that have an entry of it */
 	int32_t mask;
-	/* `evicted` is the number of tokens that no head holds any more. `evicted_in_part` is the number of tokens that
-	 * only some heads hold. */
+	/* `evicted` is the number of tokens of which no head has an entry any more. `evicted_in_part` is the number of
+	 * tokens of which only some heads have an entry. */
 	int32_t evicted, evicted_in_part;
-	int32_t oldest; /* the oldest token, sinks excepted, that any head still holds */
+	int32_t oldest; /* the oldest token, sinks excepted, of which any head still has an entry */
 	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
 	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. Then the key is rotated by
-	 * rope_shift[rope_shift_at[i][h]] positions (rope_shift_at[i][h] = -1: it is not rotated). */
+	 * rope_shift[rope_shift_at[i][h]] positions, or not rotated if rope_shift_at[i][h] is -1. */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
-	/* What the last rings_insert() did to each token: admitted, moved or evicted. Recorded only if log_events is
-	 * set. */
+	/* What the last rings_insert() did to each token: it admitted, moved or evicted the token. Recorded only if
+	 * log_events is set. */
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	/* For each kind of event (enum slot_what), an array [mask + 1]. A token's element is the index in event[] of
-	 * its event of that kind, or -1 if it has none. */
+	/* For each kind of event (enum slot_what), an array [mask + 1]. The element of a token is the index in event[]
+	 * of the token's event of this kind, or -1 if the token has no such event. */
 	int32_t *event_at[3];
 	/* Scratch of rings_insert(). */
 	int32_t *src;  /* [n_slots][heads] for each slot: the slot whose entry it will receive */
@@ -92,11 +92,11 @@ struct rings {
 	float *new_mass;
 };
 
-/* Return the bytes of all buffers for the shape `largest`. */
+/* Return the size of all buffers for the shape `largest`, in bytes. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
-/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same factor f (struct
- * rings_shape). with_mass = 1: allocate mass[], so that tokens compete by attention mass. with_factor = 1: allocate
- * factor[]. Returns 0 or -1. */
+/* Allocate buffers for the shape `largest`. They are also large enough for smaller shapes with the same factor f
+ * (struct rings_shape). If with_mass is 1, allocate mass[], so that tokens compete by attention mass. If with_factor is
+ * 1, allocate factor[]. Returns 0 or -1. */
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
@@ -105,7 +105,7 @@ void rings_ema_reset(struct rings *);
 /* Empty the rings and set their shape. The buffers must be large enough for this shape. */
 void rings_reset(struct rings *, const struct rings_shape *);
 
-/* 1 while no token was moved or evicted. Slot i of the rings then holds token sinks + i. */
+/* 1 while no token has been moved or evicted. Until then, slot i of the rings has token sinks + i. */
 static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
@@ -115,13 +115,14 @@ static inline int rings_filling(const struct rings *r)
 int32_t rings_stage(const struct rings *);
 /* Return the number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
-/* Set *first and *last to the oldest and the newest token that any head holds in ring i; to -1 if the ring is empty. */
+/* Set *first and *last to the oldest and the newest token of ring i in any head. If the ring is empty, set both to
+ * -1. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
 /* Return the position to which the next token's query must be rotated (RoPE) when it attends to the keys of ring i. A
  * key's position is the number that ring i has given to its entry. So the query's position is the number that the
  * ring's next entry will get, plus the number of tokens in all newer rings. */
 int64_t rings_query(const struct rings *, int32_t i);
-/* Return how many tokens the sinks and the rings hold. If no tokens are staged yet, this is also the next token's
+/* Return how many tokens the sinks and the rings have. If no tokens are staged yet, this is also the next token's
  * position in the cache. */
 int32_t rings_rank(const struct rings *);
 
@@ -130,8 +131,8 @@ int32_t rings_rank(const struct rings *);
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
 /* Insert the first n staged tokens into the rings. mass[] must have the attention mass of these tokens. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Return the number of tokens that remain: n if no entry has moved; otherwise at
- * most the sinks, which are never evicted. */
+/* Roll back to the first n tokens. Return the number of tokens that remain. This is n if no entry has moved. Otherwise
+ * it is at most the number of sinks, which are never evicted. */
 int32_t rings_rewind(struct rings *, int32_t n);
 /* Recompute all fields except attention mass and factors from id[]. Call this after rings_reset() and after loading
  * id[] for t tokens. t must be larger than the number of sinks and ring slots. Returns -1 if no sequence of t tokens

@@ -107,7 +107,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every)
 
 /* ---- division of entries among layers ---- */
 
-/* Return a layer's number of entries before rounding: scale * spread, limited to low .. high. */
+/* Return a layer's number of entries before rounding: scale * spread, but at least `low` and at most `high`. */
 static double split_part(double scale, double spread, double low, double high)
 {
 	double x = scale * spread;
@@ -152,8 +152,8 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Because the layers' numbers were rounded down, a few entries are left. Give each of them to the layer whose
-	 * number was reduced most by rounding. */
+	/* Because the layers' numbers were rounded down, a few entries are left. Give each of these entries to the
+	 * layer whose number was reduced most by rounding. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;

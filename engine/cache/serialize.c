@@ -57,7 +57,7 @@ void serialize_i64(struct serializer *a, int64_t *x, int64_t lo, int64_t hi, con
 		*x = v;
 }
 
-/* 1 if all n numbers at p are in lo..hi. p need not be aligned. */
+/* 1 if all n numbers at p are at least lo and at most hi. p need not be aligned. */
 static int all_within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 {
 	int bad = 0;

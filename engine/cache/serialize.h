@@ -18,11 +18,11 @@ enum serialize_mode { SERIALIZE_MEASURE, SERIALIZE_SAVE, SERIALIZE_LOAD };
 
 struct serializer {
 	enum serialize_mode mode;
-	/* When saving, where the next field is written. When loading, where the next field is read; the bytes there
-	 * are not changed. */
+	/* When saving, the address at which the next field is written. When loading, the address from which the next
+	 * field is read; the bytes there are not changed. */
 	uint8_t *at;
-	uint64_t left;  /* bytes left from `at` to the end */
-	uint64_t bytes; /* in mode SERIALIZE_MEASURE: sum of the bytes of the fields passed so far */
+	uint64_t left;  /* number of bytes from `at` to the end */
+	uint64_t bytes; /* in mode SERIALIZE_MEASURE, the sum of the bytes of all fields passed so far */
 	/* the first field that failed, for the error "... is not what it must be"; NULL: no field has failed */
 	const char *bad;
 };
@@ -31,27 +31,27 @@ static inline int serialize_loading(const struct serializer *a)
 {
 	return a->mode == SERIALIZE_LOAD;
 }
-/* Record a failure. what: name of the field, for example "the number of tokens". */
+/* Record a failure. `what` is the name of the field, for example "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
 /* Measure, save or load n bytes, which may have any values. (The functions below say "save or load" for short.) */
 void serialize_bytes(struct serializer *, void *p, uint64_t n);
-/* Save or load one number. Loading fails if the number is outside lo .. hi. */
+/* Save or load one number. Loading fails if the number is less than lo or greater than hi. */
 void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, const char *what);
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
-/* Save or load n numbers. Loading fails if a number is outside lo .. hi. */
+/* Save or load n numbers. Loading fails if a number is less than lo or greater than hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
 /* Save x. Loading fails if the saved number is not x. Used for the shapes of arrays, and for markers between
  * sections. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
-/* Save or load elements first .. first + n - 1 of an i32 tensor of the backend. Loading fails if an element is outside
- * lo .. hi. */
+/* Save or load n elements of an i32 tensor of the backend, from element `first` on. Loading fails if an element is less
+ * than lo or greater than hi. */
 void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n,
                           int32_t lo, int32_t hi, const char *what);
-/* Save or load elements first .. first + n - 1 of an f32 tensor of the backend. Any values are accepted. */
+/* Save or load n elements of an f32 tensor of the backend, from element `first` on. Any values are accepted. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* Save or load the KV entries in slots slot0 .. slot0 + n - 1 of every head, in sliding-window layers (windowed = 1)
- * or in full layers (windowed = 0). The caller checks that these slots exist. */
+/* Save or load the KV entries in n slots of every head, from slot0 on, in sliding-window layers (windowed = 1) or in
+ * full layers (windowed = 0). The caller checks that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the sizes on which the buffers for feed-forwards depend. Each of these members is the largest value that any
- * layer has; all other members are 0. `width` is the largest width of a feed-forward, a shared expert, or a dense
+/* Return the sizes on which the buffers for feed-forwards depend. Each of these members has the largest value of any
+ * layer. All other members are 0. `width` is the largest width of a feed-forward, a shared expert, or a dense
  * feed-forward beside experts. */
 static struct ffn_spec largest_ffn(const struct hparams *hp)
 {
@@ -181,7 +181,7 @@ void forward_release(struct forward *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* Return the input of attention or of the feed-forward: norm(x), or x itself if the layer has no norm before it. */
+/* Return the input of attention or of the feed-forward: norm(x), or x itself if the layer has no norm there. */
 static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -241,8 +241,8 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* Deinterleave n rows of `both`, which consist of groups of `cols` columns: copy the groups 0, 2, 4, ... of each row
- * to `one`, and the groups 1, 3, 5, ... to `other`. */
+/* Deinterleave n rows of `both`, which consist of groups of `cols` columns. Copy the groups 0, 2, 4, ... of each row to
+ * `one`, and the groups 1, 3, 5, ... to `other`. */
 static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
                          int32_t n)
 {
@@ -256,7 +256,7 @@ static void deinterleave(struct forward *f, struct tensor both, struct tensor on
 	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
-/* Set the number of columns of the attention buffers to what this layer needs. */
+/* Set the number of columns of the attention buffers to the number that this layer needs. */
 static void attention_columns(struct forward *f, int32_t layer)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -341,8 +341,8 @@ static void short_conv_run(struct forward *f, const struct layer *l, const struc
 	                     n);
 }
 
-/* Compute f->delta from x. The convolution gives queries, keys and values; the gated delta rule, a norm and a gate
- * follow. */
+/* Compute f->delta from x. First the convolution computes queries, keys and values; then follow the gated delta rule, a
+ * norm and a gate. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -413,7 +413,8 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
-/* Run attention, or in a layer with a recurrent state, its recurrent operation. The result is in mix_output(). */
+/* Run a layer's attention or, if the layer has a recurrent state, its recurrent operation. The result is in
+ * mix_output(). */
 static void layer_mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -482,7 +483,7 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
 }
 
-/* Run the rest of a layer, after layer_mix(): output matrix, feed-forward, per-layer input. */
+/* Run the rest of a layer after layer_mix(): output matrix, feed-forward, per-layer input. */
 static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);

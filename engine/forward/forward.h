@@ -5,8 +5,8 @@
 #include "engine/cache/cache.h"
 #include "engine/model/weights.h"
 
-/* Number of rows of forward.route for n tokens. It holds n rows of the router's scores, two rows of constants, up to 3
- * unused rows, and n rows for the scores of the shared expert. */
+/* Number of rows of forward.route for n tokens. forward.route has n rows of the router's scores, two rows of constants,
+ * up to 3 unused rows, and n rows for the scores of the shared expert. */
 #define ROUTE_ROWS(n) (2 * (int64_t)(n) + 5)
 
 /* Buffers of one timeline's forward pass. */
@@ -18,12 +18,12 @@ struct forward {
 	 * are computed at once. */
 	int32_t batch, head_rows;
 	struct tensor x; /* f32 [batch][n_embd]: residual stream */
-	/* f32 [batch][n_embd]: norm(x); later the output of attention or feed-forward, before the norm after it */
+	/* f32 [batch][n_embd]: norm(x); later the output of attention or feed-forward, before the norm that follows */
 	struct tensor norm;
-	/* f32 [batch][heads * head_dim]. Their memory is large enough for the widest layer. Their member `cols` is the
-	 * width of the current layer. */
+	/* f32 [batch][heads * head_dim]. The memory of these tensors is large enough for the widest layer. Their member
+	 * `cols` is the width of the current layer. */
 	struct tensor q, k, v;
-	/* f32 [batch][n_head * head_dim]: output of attention; memory and `cols` as for q */
+	/* f32 [batch][n_head * head_dim]: output of attention; memory and `cols` are as for q */
 	struct tensor attn;
 	/* For layers with a recurrent state: f32 [batch][columns]. The widest layer determines the allocated memory. */
 	struct tensor conv_in, conv; /* input and output of the convolution */
@@ -40,18 +40,18 @@ struct forward {
 	/* row numbers for deinterleave(). `half` has the even numbers 0, 2, 4, ... and after them the odd numbers 1, 3,
 	 * 5, ... `halves` is the number of even numbers, and also of odd ones. */
 	int32_t *half, halves;
-	/* For per-layer inputs. `inputs` and `input_embd` are f32 [batch][n_layer * n_input], for all layers. `input`
-	 * and `input_gate` are f32 [batch][n_input], for the current layer. */
+	/* Buffers for per-layer inputs. `inputs` and `input_embd` are f32 [batch][n_layer * n_input], for all layers.
+	 * `input` and `input_gate` are f32 [batch][n_input], for the current layer. */
 	struct tensor inputs, input_embd, input, input_gate;
-	/* [batch] If each row of `inputs` is cut into n_layer rows, one per layer, input_row[i] is the index of the row
-	 * that belongs to token i and the current layer. */
+	/* [batch] If each row of `inputs` is split into n_layer rows, one per layer, input_row[i] is the index of the
+	 * row that belongs to token i and the current layer. */
 	int32_t *input_row;
 	struct tensor ffn; /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Buffers for layers with experts: */
 	/* f32 [ROUTE_ROWS(batch)][largest n_expert]: scores and constants by which a layer chooses experts
 	 * (forward_experts.c) */
 	struct tensor route;
-	/* f32 [batch][n_embd]: input and output of one expert, only for the tokens that use it */
+	/* f32 [batch][n_embd]: input and output of one expert, only for the tokens that use this expert */
 	struct tensor expert_in, expert_out;
 	struct tensor expert_sum; /* f32 [batch][n_embd]: sum of the experts' outputs */
 	/* f32 [batch][n_embd]: output of a dense feed-forward, in layers that also have experts */
@@ -67,15 +67,15 @@ struct forward {
 	struct tensor lora_gate;
 	struct tensor head_in; /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;  /* f32 [head_rows][n_vocab] */
-	/* Index of a token in the step: row 0 of `x` belongs to this token. It is usually 0, but the end of the last
-	 * layer may be computed for the step's last token only. */
+	/* Index of the token of the step to which row 0 of `x` belongs. It is usually 0, but the end of the last layer
+	 * may be computed for the step's last token only. */
 	int32_t first;
 	/* if not NULL, the seconds that the forward pass spends in the cache are added to *clock */
 	double *clock;
 	struct forward *one; /* buffers for one token, for VERIFY steps; NULL until a VERIFY step first needs them */
 };
 
-/* Return the bytes of all buffers. */
+/* Return the size of all buffers, in bytes. */
 uint64_t forward_bytes(const struct hparams *, int32_t batch, int32_t head_rows);
 int forward_init(struct forward *, const struct model *, struct cache *, int32_t batch, int32_t head_rows,
                  struct err *);
@@ -94,12 +94,12 @@ void forward_dense_and_experts(struct forward *, const struct layer_spec *, cons
 void forward_inputs(struct forward *, const int32_t *id, int32_t n);
 void forward_add_input(struct forward *, const struct layer *, int32_t layer, int32_t n);
 
-/* Run tokens id[0..st->n), at most `batch`, through all layers; the cache stores their keys and values. rows: number of
- * tokens, at the end of the step, for which forward_logits() may be called later. In a VERIFY step (speculative
- * decoding) each token's result has the same bits as if it were computed alone. Errors and cancellation are reported by
- * the backend's sync(). */
+/* Run the st->n tokens id[], at most `batch`, through all layers; the cache stores their keys and values. `rows` is the
+ * number of tokens, at the end of the step, for which forward_logits() may be called later. In a VERIFY step
+ * (speculative decoding) each token's result has the same bits as if the token were computed alone. Errors and
+ * cancellation are reported by the backend's sync(). */
 void forward_run(struct forward *, const int32_t *id, const struct step *st, int32_t rows);
-/* Write the logits of tokens row0 .. row0 + n - 1 of the last step to out [n][n_vocab], in host memory. n <=
+/* Write the logits of n tokens of the last step, from row row0 on, to out [n][n_vocab], in host memory. n <=
  * head_rows. */
 void forward_logits(struct forward *, int32_t row0, int32_t n, float *out);
 

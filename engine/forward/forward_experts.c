@@ -5,10 +5,10 @@
 
 #include "engine/forward/forward.h"
 
-/* Choose the experts of one token and set their weights (share), by the rules in struct ffn_spec. chosen[] becomes
- * ascending. Of experts with equal scores, those with lower numbers are chosen. Scores that are NaN rank below all
- * numbers. bias [n_expert] is added to the scores for the choice, but not for the weights; NULL = no bias. score[] is
- * overwritten. */
+/* Choose the experts of one token and set their weights (share), by the rules in struct ffn_spec. chosen[] is in
+ * ascending order afterwards. Of experts with equal scores, those with lower numbers are chosen. Scores that are NaN
+ * rank below all numbers. For the choice, but not for the weights, bias [n_expert] is added to the scores, unless bias
+ * is NULL. score[] is overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -40,8 +40,8 @@ static void experts_choose(float *score, const float *bias, const struct ffn_spe
 		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
-/* Find the tokens, among the n of the step, that use expert e. Write their indices to token[] and the expert's weight
- * for each of them to weight[]. Return the number of tokens found. */
+/* Find the tokens, among the n tokens of the step, that use expert e. Write their indices to token[] and the expert's
+ * weight for each of them to weight[]. Return the number of tokens found. */
 static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
 {
 	int32_t found = 0;
@@ -57,13 +57,14 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 
 /* Scores and constants by which the router chooses experts for n tokens. All arrays are in host memory. */
 struct route {
-	float *score;              /* [n][n_expert] scores of the router */
-	const float *bias, *scale; /* [n_expert]: probs_bias and expert_scales of the layer; NULL = none */
-	const float *shared;       /* [n] scores of the shared expert; NULL = none */
+	float *score; /* [n][n_expert] scores of the router */
+	/* [n_expert] probs_bias and expert_scales of the layer; each is NULL if the layer has none */
+	const float *bias, *scale;
+	const float *shared; /* [n] scores of the shared expert, or NULL */
 };
 
-/* Compute the scores of a layer's router and, if the layer has a router for the shared expert, the scores of that
- * router. Read scores and constants from the backend in one call, because each read waits for the device. */
+/* Compute the scores of a layer's router. If the layer has a router for the shared expert, compute the scores of that
+ * router, too. Read scores and constants from the backend in one call, because each read waits for the device. */
 static struct route route_read(struct forward *f, const struct layer_spec *s, const struct layer *l,
                                const struct tensor *in, const struct tensor *choice, int32_t n)
 {
@@ -102,7 +103,7 @@ static struct route route_read(struct forward *f, const struct layer_spec *s, co
 }
 
 /* Add the output of the shared expert, which all tokens use, to expert_sum. If the layer scores the shared expert,
- * first multiply each token's output by the sigmoid of its score. */
+ * first multiply each token's output by the sigmoid of the token's score. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                           const float *score, int32_t n)
 {
@@ -121,7 +122,7 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 }
 
 /* Compute the experts one after the other, each for all tokens that use it. So the outputs of a token's experts are
- * always summed in ascending order of expert. The result for a token then does not depend on the step's other
+ * always summed in the order of the experts' numbers. The result for a token then does not depend on the step's other
  * tokens. */
 void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                      const struct tensor *choice, int32_t n)

@@ -1,4 +1,4 @@
-/* engine/forward/forward_inputs.c - per-layer inputs (Gemma 4): a vector for each token and layer, added to the
+/* engine/forward/forward_inputs.c - per-layer inputs (Gemma 4): for each token and layer, a vector that is added to the
  * residual stream in that layer. */
 #include <math.h>
 

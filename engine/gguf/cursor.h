@@ -12,10 +12,11 @@
 
 struct cursor {
 	const uint8_t *base;
-	uint64_t size, pos;   /* size: bytes of base; pos: offset of the next read, at most `size` */
-	const char *failed;   /* name of the first field whose read failed; NULL = none */
-	uint64_t failed_at;   /* offset of the field that `failed` names */
-	uint64_t failed_need; /* bytes of the field that `failed` names */
+	/* `size` is the number of bytes of `base`; `pos` is the offset of the next read, at most `size` */
+	uint64_t size, pos;
+	const char *failed;   /* name of the first field whose read failed, or NULL */
+	uint64_t failed_at;   /* offset of the field whose read failed */
+	uint64_t failed_need; /* number of bytes of the field whose read failed */
 };
 
 static inline uint64_t cursor_left(const struct cursor *c)
@@ -23,7 +24,8 @@ static inline uint64_t cursor_left(const struct cursor *c)
 	return c->size - c->pos;
 }
 
-/* Return the next n bytes and advance. If fewer are left, return NULL. (A test by pos + n could overflow.) */
+/* Return the address of the next n bytes and advance. If fewer bytes are left, return NULL. (A test by pos + n could
+ * overflow.) */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const char *field)
 {
 	const uint8_t *p;
@@ -40,7 +42,7 @@ static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const ch
 	return p;
 }
 
-/* Return the unsigned little-endian number of n <= 8 bytes at p. */
+/* Return the unsigned little-endian number in the n bytes at p, n <= 8. */
 static inline uint64_t bytes_le(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;

@@ -61,7 +61,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	}
 	if (st.st_size <= 0) {
 		close(fd);
-		return 0; /* an empty file is no error yet: parse_header() reports it */
+		return 0; /* an empty file is no error here: parse_header() reports it later */
 	}
 	if ((uint64_t)st.st_size > PTRDIFF_MAX) {
 		close(fd);
@@ -152,8 +152,8 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 		madvise((void *)(MAX(from, base)), at + n - MAX(from, base), MADV_DONTNEED);
 }
 
-/* Bytes to read ahead. They exceed the usual gap between two tensors that are used in succession, and a disk of 1 GB/s
- * reads them in 0.13 s. */
+/* Number of bytes to read ahead. It exceeds the usual gap between two tensors that are used in succession, and a disk
+ * of 1 GB/s reads that many bytes in 0.13 s. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

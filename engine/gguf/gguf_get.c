@@ -64,7 +64,7 @@ int gguf_err(const struct gguf *g, struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	/* Omit the beginning of a long path, so that the file name and the text still fit. */
+	/* Omit the beginning of a long path, so that the file name and the text of the message still fit. */
 	if (n > 120)
 		return err_set(e, ERR_MODEL, "file '...%s': %s", g->path + n - 117, text);
 	return err_set(e, ERR_MODEL, "file '%s': %s", g->path, text);
@@ -145,7 +145,7 @@ static int is_int(enum gguf_type t)
 	return t <= GGUF_I32 || t == GGUF_U64 || t == GGUF_I64;
 }
 
-/* Set *out to the integer of type t at p. If it exceeds INT64_MAX, set *out to INT64_MAX and return -1. */
+/* Set *out to the integer of type t at p. If the integer exceeds INT64_MAX, set *out to INT64_MAX and return -1. */
 static int read_int(enum gguf_type t, const uint8_t *p, int64_t *out)
 {
 	uint64_t u = bytes_le(p, gguf_type_size(t));

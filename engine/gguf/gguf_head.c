@@ -41,8 +41,9 @@ static int skip_value(struct cursor *c, uint32_t type)
 
 enum head_state { WHOLE, CUT_OFF, WRONG };
 
-/* Skip the records of the head in p[0..n). Return WHOLE if the head ends there; CUT_OFF if a record extends past n
- * bytes; WRONG if a record is invalid. Set *reached to the offset of the first byte that was not skipped. */
+/* Skip the records of the head in the n bytes at p. Return WHOLE if the head ends within these bytes, CUT_OFF if a
+ * record extends past them, and WRONG if a record is invalid. Set *reached to the offset of the first byte that was not
+ * skipped. */
 static enum head_state head_scan(const void *p, uint64_t n, uint64_t *reached)
 {
 	struct cursor c = { .base = p, .size = n };

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 
 /* Limits on a file. MAX_KV and MAX_TENSORS limit the numbers of keys and tensors. MAX_KEY, MAX_NAME and MAX_STRING
- * limit the bytes of a key, of a tensor's name and of a string. MAX_ARRAY limits the elements of an array, and
- * MAX_ALIGNMENT the bytes of the alignment. */
+ * limit the length of a key, of a tensor's name and of a string, in bytes. MAX_ARRAY limits the number of elements of
+ * an array, and MAX_ALIGNMENT the alignment in bytes. */
 #define MAX_KV            65536u
 #define MAX_TENSORS       65536u
 #define MAX_KEY           65535u
@@ -29,9 +29,9 @@
 #define MAX_STRING        (16u << 20)
 #define MAX_ARRAY         (64u << 20)
 #define MAX_ALIGNMENT     65536u
-/* bytes of the smallest record of a key: key length, a one-byte key, type, a one-byte value */
+/* size in bytes of the smallest record of a key: key length, a one-byte key, type, a one-byte value */
 #define MIN_KV_RECORD     (8 + 1 + 4 + 1)
-/* bytes of the smallest record of a tensor: name length, a one-byte name, n_dims, ne[0], type, offset */
+/* size in bytes of the smallest record of a tensor: name length, a one-byte name, n_dims, ne[0], type, offset */
 #define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8)
 
 struct parse {
@@ -39,8 +39,8 @@ struct parse {
 	struct cursor c;
 	struct err *e;
 	/* Members for error messages: */
-	const char *kind; /* what is being read: a "key" or a "tensor"; NULL = neither */
-	uint64_t index;   /* number of the record being read, from 0 */
+	const char *kind; /* what is being read: a "key", a "tensor", or NULL for neither */
+	uint64_t index;   /* index of the record being read, counted from 0 */
 	struct view name; /* name of the record; empty until it has been read */
 };
 
@@ -74,7 +74,7 @@ static uint64_t file_left(const struct parse *p, uint64_t at)
 	return p->g->size - at;
 }
 
-/* Report that a field goes beyond the end of the bytes to parse. Either the file is cut off, or another program
+/* Report that a field goes beyond the end of the bytes to parse. Either the file is truncated, or another program
  * changed the file while weir copied its head. */
 static int bad_end(struct parse *p)
 {
@@ -347,7 +347,7 @@ static int check_container_keys(struct parse *p)
 	if (gguf_int(g, "split.no", 0, have ? n - 1 : 0, &no, p->e) < 0)
 		return -1;
 	if (have && n > 1)
-		return 0; /* this file has only some of the tensors; gguf_split.c opens the other files */
+		return 0; /* This file has only some of the tensors. gguf_split.c opens the other files. */
 	n = (int64_t)g->n_tensor;
 	return gguf_int(g, "split.tensors.count", n, n, &n, p->e) < 0 ? -1 : 0;
 }
@@ -430,8 +430,8 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	return 0;
 }
 
-/* Turn the tensors' offsets, which count from the start of the data, into file offsets and pointers. Check that tensor
- * data is inside the file, does not overlap, and has the order of the directory. */
+/* Convert the tensors' offsets, which count from the start of the data, to file offsets and pointers. Check that the
+ * tensors' data is inside the file, does not overlap, and has the order of the directory. */
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -480,7 +480,7 @@ static int parse_tensors(struct parse *p)
 
 	if (!g->n_tensor)
 		return 0;
-	/* Check n_tensors a second time: now that the metadata is read, fewer bytes are left. */
+	/* Check n_tensors a second time: after reading the metadata, fewer bytes are left. */
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);

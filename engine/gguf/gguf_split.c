@@ -11,8 +11,8 @@
 
 enum { PARTS_MOST = 999, TAIL = sizeof "-00001-of-00002.gguf" - 1 };
 
-/* Return the number of files of a split model as its path gives it, such as 5 in "NAME-00002-of-00005.gguf"; 0 if the
- * path does not end like this. */
+/* Return the number of files of a split model according to a path, such as 5 for "NAME-00002-of-00005.gguf". Return 0
+ * if the path does not end like this. */
 static int parts_by_name(const char *path)
 {
 	size_t n = strlen(path);
@@ -75,7 +75,7 @@ int gguf_open(struct gguf **out, const char *path, struct err *e)
 		split = gguf_err(g, e,
 		                 "this is part %d of %d; the parts' names must end with -00001-of-%05d.gguf and so on",
 		                 (int)no + 1, (int)count, (int)count);
-	if (split > 0 && no > 0) { /* the metadata is in the first part */
+	if (split > 0 && no > 0) { /* the metadata is in the first file */
 		gguf_close(g);
 		*out = NULL;
 		if (open_part(out, path, 0, count, e))

@@ -56,8 +56,8 @@ static void set_global(struct run *r, const char *name, struct value v)
 		scope_set(r, &r->root, known, v);
 }
 
-/* Return the list [{"type": "text", "text": text}]. Templates of multimodal models expect the text of a message in this
- * form. */
+/* Return the list [{"type": "text", "text": text}], in which `text` is the argument. Templates of multimodal models
+ * expect the text of a message in this form. */
 static struct value parts_of(struct work *w, struct value text)
 {
 	struct value list = v_list(w, V_LIST, 1), part = v_dict(w, V_DICT);

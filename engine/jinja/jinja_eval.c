@@ -22,8 +22,8 @@ static struct value variable_find(struct run *r, const char *name)
 	return undefined_because(r, "'%.60s' is undefined", name);
 }
 
-/* Return one border of a slice, as in Python: the value of n, limited to low..high. A negative value counts from the
- * end of the `len` elements. If n is NULL or its value is None, return `other`. */
+/* Return one border of a slice, as in Python: the value of n, but at least `low` and at most `high`. A negative value
+ * counts from the end of the `len` elements. If n is NULL or its value is None, return `other`. */
 static int64_t slice_border(struct run *r, const struct node *n, int64_t other, int64_t low, int64_t high, int64_t len)
 {
 	struct value v = n ? run_eval(r, n) : v_none();

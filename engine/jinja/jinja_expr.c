@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_expr.c - parses expressions.
  *
- * Precedence is that of Jinja2. From loosest to tightest: if; or; and; not; comparisons; + and -; ~; *, /, // and %;
- * **; signs. Filters, tests, calls and attributes bind tighter than all operators. */
+ * The precedence of operators is that of Jinja2. From loosest to tightest: if; or; and; not; comparisons; + and -; ~;
+ * *, /, // and %; **; signs. Filters, tests, calls and attributes bind tighter than all operators. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -68,7 +68,8 @@ const char *token_name(struct parser *p)
 
 /* ---- nodes ---- */
 
-/* Make node n higher than its operand `kid`, which may be NULL. Fail if the tree becomes higher than JINJA_NEST_MAX. */
+/* Make node n higher than its operand `kid`, if `kid` is not NULL. Fail if the tree becomes higher than
+ * JINJA_NEST_MAX. */
 static void node_raise(struct parser *p, struct node *n, const struct node *kid)
 {
 	if (kid && kid->height >= n->height)
@@ -105,8 +106,8 @@ static struct node *constant_node(struct parser *p, struct value v)
 
 /* ---- brackets, names, literals ---- */
 
-/* Call `parse` one level deeper, and fail if there are more than JINJA_NEST_MAX levels. This bounds the recursion of
- * the parser, while node_raise() bounds the height of the finished tree. */
+/* Call `parse` one level deeper. Fail if there are more than JINJA_NEST_MAX levels. This bounds the recursion of the
+ * parser, while node_raise() bounds the height of the finished tree. */
 static struct node *parse_nested(struct parser *p, struct node *(*parse)(struct parser *))
 {
 	struct node *n;
@@ -166,8 +167,8 @@ static struct node *string_literal(struct parser *p)
 
 	for (; p->at->kind == T_STRING; token_advance(p))
 		pieces_add(p->w, &all, p->at->p, p->at->n, JINJA_TEMPLATE);
-	/* Join the pieces of the string now. Otherwise text_flat() would do it at run time, and write to the tree that
-	 * threads share. */
+	/* Join the pieces of the string now. Otherwise text_flat() would join them at run time, and write to the tree
+	 * that threads share. */
 	struct value v = text_pieces(p->w, &all);
 	const char *flat = text_flat(p->w, v);
 
@@ -467,8 +468,8 @@ static struct node *parse_sum(struct parser *p)
 			return n;
 		token_advance(p);
 		right = parse_concat(p);
-		/* Templates have long sums, which would nest deeply as a tree of binary operators. If node `n` is a sum
-		 * that this loop has made (cap > 0), add the operand to this node. A sum in parentheses stays a node of
+		/* Templates have long sums, which would nest deeply as a tree of binary operators. If this loop has
+		 * made node `n` as a sum (cap > 0), add the operand to node `n`. A sum in parentheses remains a node of
 		 * its own. */
 		if (plus && n->op == E_ADD && cap) {
 			node_add(p, n, &cap, right);

@@ -281,8 +281,8 @@ static struct value f_reverse(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* Return the attribute or item of v at `path`, which is an index, or names and indices with dots between them
- * ("a.b"). If `path` is V_NONE, return v itself. */
+/* Return the attribute or item of v at `path`. `path` is an index, or a sequence of names and indices with dots between
+ * them ("a.b"). If `path` is V_NONE, return v itself. */
 static struct value attribute_of(struct run *r, struct value v, struct value path)
 {
 	char *s, *dot;
@@ -485,8 +485,8 @@ static struct call call_rest(const struct call *c, size_t k)
 	return o;
 }
 
-/* Return the items that the filters `map` and `select` visit. A false value (None, False, 0, an empty string or
- * container) has no items. */
+/* Return the items that the filters `map` and `select` visit. A value that is false in Python (None, False, 0, an empty
+ * string or container) has no items. */
 static struct value filter_items(struct run *r, struct value v)
 {
 	return value_truth(v) ? value_sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);

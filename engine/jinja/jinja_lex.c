@@ -15,7 +15,7 @@ struct lexer {
 	struct work *w;
 	const char *p, *end; /* rest of the text */
 	int line;
-	int line_start; /* 1 = at the start of the template or right after a newline */
+	int line_start; /* 1: the lexer is at the start of the template or right after a newline */
 	struct lexed *out;
 };
 
@@ -43,7 +43,7 @@ static int lexer_starts(const struct lexer *x, const char *mark)
 	return (size_t)(x->end - x->p) >= n && !memcmp(x->p, mark, n);
 }
 
-/* Return the number of white space bytes at p. */
+/* Return the number of white space bytes at the beginning of p. */
 static size_t count_blanks(const char *p, const char *end)
 {
 	const char *s = p;
@@ -62,7 +62,7 @@ static void skip_blanks(struct lexer *x)
 		lexer_skip(x, n);
 }
 
-/* Return n without the white space at the end of p[0..n). */
+/* Return the length of the n bytes at p without the white space at their end. */
 static size_t without_blanks(const char *p, size_t n)
 {
 	size_t kept = 0, i = 0;
@@ -76,8 +76,9 @@ static size_t without_blanks(const char *p, size_t n)
 	return kept;
 }
 
-/* Add the text p[0..n), which is before a tag, without the white space that the tag removes. sign: the character after
- * the tag's opening mark, such as '-' or '+'. is_print: 1 = the opening mark is "{{"; 0 = it is "{%" or "{#". */
+/* Add the n bytes of text at p, which are before a tag, without the white space that the tag removes. `sign` is the
+ * character after the tag's opening mark, such as '-' or '+'. is_print is 1 if the opening mark is "{{", and 0 if it is
+ * "{%" or "{#". */
 static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
 {
 	if (sign == '-') {
@@ -93,8 +94,8 @@ static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is
 		token_add(x, T_TEXT, p, n);
 }
 
-/* Skip the closing mark "%}" or "#}", which has `mark` bytes, and the white space after it that the tag removes. sign:
- * the character before the closing mark. */
+/* Skip the closing mark "%}" or "#}", which has `mark` bytes, and the white space after it that the tag removes. `sign`
+ * is the character before the closing mark. */
 static void close_tag(struct lexer *x, size_t mark, char sign)
 {
 	lexer_skip(x, mark);
@@ -349,7 +350,7 @@ static void lex_tag(struct lexer *x, const char *end_mark, enum token_kind end_k
 	}
 }
 
-/* Return a copy of the text in which every "\r\n" and "\r" is "\n". One newline at the end is dropped. */
+/* Return a copy of the text in which every "\r\n" and "\r" is "\n". One newline at the end is removed. */
 static char *plain_newlines(struct work *w, const char *text, size_t n, size_t *out)
 {
 	char *s = work_alloc(w, n + 1), *o = s;

@@ -22,7 +22,8 @@ static struct value text_arg(struct run *r, const struct call *c, size_t at, con
 
 /* ---- formatted text ---- */
 
-/* Return v formatted as Python's % operator does by "%SPECletter". SPEC is spec[n]: flags, width and precision. */
+/* Return v formatted as Python's % operator formats it by "%SPECletter". SPEC is the n bytes `spec`: flags, width and
+ * precision. */
 static struct value format_value(struct work *w, const char *spec, size_t n, char letter, struct value v)
 {
 	char format[40], text[420];
@@ -57,8 +58,8 @@ static struct value format_value(struct work *w, const char *spec, size_t n, cha
 	} else {
 		snprintf(format, sizeof format, "%%%.*s%c", (int)n, spec, letter);
 	}
-	/* The format is not a literal, but it is safe: its characters were checked, and snprintf() bounds the
-	 * length. */
+	/* The format is not a literal, but it is safe: its characters were checked, and snprintf() limits the length of
+	 * the output. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	len = strchr("dixXo", letter) ? snprintf(text, sizeof text, format, v.kind == V_REAL ? (int64_t)v.real : v.i)
@@ -107,8 +108,8 @@ struct value text_format(struct work *w, struct value format, struct value args)
 	return text_pieces(w, &o);
 }
 
-/* Do what Python's str.format() does: {} becomes the next argument, {0} argument 0, and {name} the argument of that
- * name. */
+/* Do what Python's str.format() does: {} becomes the next argument, {0} becomes argument 0, and {name} becomes the
+ * argument of that name. */
 static struct value m_format(struct run *r, struct value self, struct call *c)
 {
 	struct work *w = &r->w;
@@ -195,9 +196,9 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Split at white space, at most `most` times; most < 0: without limit. from_right: 1 = make the splits nearest to the
- * end, so that the first `skipped` words stay together. The first pass counts the words, the second one adds them to
- * the list. */
+/* Split at white space, at most `most` times, or without limit if most < 0. If from_right is 1, make the splits nearest
+ * to the end, so that the first `skipped` words stay together. The first pass counts the words, the second one adds
+ * them to the list. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;

@@ -16,7 +16,7 @@ static void end_of_tag(struct parser *p)
 	jinja_fail(p->w, "the tag should end where '%s' stands", found);
 }
 
-/* 1 if the next tag has this name. */
+/* 1 if the next tag is called `name`. */
 static int tag_is(const struct parser *p, const char *name)
 {
 	return p->at->kind == T_BLOCK && token_is(p->at + 1, name);
@@ -24,8 +24,8 @@ static int tag_is(const struct parser *p, const char *name)
 
 static struct node *parse_statement(struct parser *p);
 
-/* Parse statements up to a tag whose name is in `until`, but do not read that tag. until = NULL: parse to the end of
- * the template. */
+/* Parse statements up to a tag whose name is in `until`, but do not read that tag. If `until` is NULL, parse to the end
+ * of the template. */
 static struct node *parse_body(struct parser *p, const char *const *until)
 {
 	struct node *n = node_new(p, S_BODY, NULL, NULL, NULL);
@@ -124,8 +124,8 @@ static struct node *set_statement(struct parser *p)
 	return node_new(p, S_SET_BLOCK, target, filter, parse_body_to(p, "endset"));
 }
 
-/* Parse a macro's parameters up to and including ")": names into n->kid, default values into n->args. The "(" has been
- * read. */
+/* Parse a macro's parameters up to and including ")". Put the names into n->kid and the default values into n->args.
+ * The "(" has been read. */
 static void parse_parameters(struct parser *p, struct node *n)
 {
 	size_t cap = 0, cap_default = 0;

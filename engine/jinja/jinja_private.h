@@ -19,23 +19,23 @@
  * jinja_fail(), which jumps (longjmp) back to compile() or run_chat(). All memory is freed together at the end. */
 struct work {
 	struct chunk *chunk; /* newest chunk of memory */
-	size_t used, cap;    /* bytes allocated so far, and their limit */
-	int line;            /* line of the template that is being parsed or run, for errors */
-	uint64_t steps;      /* operations so far */
+	size_t used, cap;    /* number of bytes allocated so far, and its limit */
+	int line;            /* line of the template that is being parsed or run, for error messages */
+	uint64_t steps;      /* number of operations so far */
 	int depth;           /* current level of nesting */
-	jmp_buf back;        /* where jinja_fail() jumps */
-	struct err *err;     /* where jinja_fail() writes */
+	jmp_buf back;        /* the point to which jinja_fail() jumps */
+	struct err *err;     /* receives the error of jinja_fail() */
 };
 void *work_alloc(struct work *, size_t n); /* return n zeroed bytes; fail if the limit is exceeded */
 void *work_array(struct work *, size_t n, size_t size);
-/* Return v with room for one more element, or a larger copy of it. v has n elements and room for *cap, of `size` bytes
- * each. */
+/* If v has room for one more element, return v. Otherwise return a larger copy of v. v has n elements and room for *cap
+ * elements of `size` bytes each. */
 void *work_grow(struct work *, void *v, size_t n, size_t *cap, size_t size);
-char *work_copy(struct work *, const char *p, size_t n); /* return a copy of p[0..n) with a NUL after it */
+char *work_copy(struct work *, const char *p, size_t n); /* return a copy of the n bytes at p with a NUL after them */
 void work_free(struct work *);
 /* Add `steps` operations to the count; fail if it exceeds JINJA_STEPS_MAX. */
 void work_spend(struct work *, size_t steps);
-/* Stop with ERR_MODEL, the line of the template and this sentence. */
+/* Stop with the error ERR_MODEL, which has the line of the template and the formatted sentence. */
 _Noreturn void jinja_fail(struct work *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Count one more level of nesting at run time; work_leave() ends the level. Fail if there are more than
  * JINJA_DEPTH_MAX levels. */
@@ -63,7 +63,7 @@ enum kind {
 struct value {
 	enum kind kind;
 	union {
-		const char *hint; /* reason why a V_UNDEFINED is undefined ("'x' is undefined"); NULL = unknown */
+		const char *hint; /* reason why a V_UNDEFINED is undefined ("'x' is undefined"), or NULL */
 		int64_t i;        /* value of a V_BOOL or V_INT */
 		double real;
 		const struct text *text;
@@ -81,9 +81,9 @@ struct value {
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;
-	size_t n;               /* bytes of all pieces together */
-	const char *flat;       /* all bytes as one array; NULL until text_flat() makes it */
-	struct pieces *grow;    /* the shared array whose elements v points to; NULL = v is not shared */
+	size_t n;               /* number of bytes of all pieces together */
+	const char *flat;       /* all bytes as one array, or NULL until text_flat() has made this array */
+	struct pieces *grow;    /* the shared array whose elements v points to, or NULL if v is not shared */
 	struct jinja_piece one; /* if there is only one piece, v points here */
 };
 struct pieces {
@@ -107,7 +107,8 @@ struct method {
 	const char *name;
 };
 
-/* Arguments of a call: v[n] were passed by position, named[n_named] by name. name[i] is the name of named[i]. */
+/* Arguments of a call. The n arguments v[] were passed by position, the n_named arguments named[] by name. name[i] is
+ * the name of named[i]. */
 struct call {
 	struct value *v;
 	size_t n;
@@ -118,11 +119,11 @@ struct call {
 
 /* ---- strings (jinja_text.c); int32_t from: an origin; size_t from: an offset in bytes ---- */
 
-/* Return p[0..n) as a string. The bytes are not copied. */
+/* Return the n bytes at p as a string. The bytes are not copied. */
 struct value text_value(struct work *, const char *p, size_t n, int32_t from);
 /* Do what text_value() does, for a NUL-terminated text with the origin JINJA_TEMPLATE. */
 struct value text_word(struct work *, const char *zero_terminated);
-/* Turn the pieces into a string. From then on the string uses their array. */
+/* Convert the pieces to a string. From then on the string uses the array of the pieces. */
 struct value text_pieces(struct work *, struct pieces *);
 void pieces_add(struct work *, struct pieces *, const char *p, size_t n, int32_t from);
 /* Append n bytes of a string, starting at byte `from`, to the pieces. */
@@ -132,28 +133,28 @@ const char *text_flat(struct work *, struct value);
 struct value text_cat(struct work *, struct value a, struct value b);
 /* Return n bytes of a string, starting at byte `from`. */
 struct value text_sub(struct work *, struct value, size_t from, size_t n);
-size_t text_length(struct work *, struct value); /* return the number of characters */
-/* return the offset of the character with this index */
+size_t text_length(struct work *, struct value); /* return the number of characters of a string */
+/* return the byte offset of the character with this index in a string */
 size_t text_byte(struct work *, struct value, size_t character);
-/* Remove characters at the ends of a string. sides: 1 = at the left end, 2 = at the right end, 3 = at both ends.
- * chars: a string of the characters to remove; V_NONE means white space. */
+/* Remove characters at the ends of a string. `sides` is 1 for the left end, 2 for the right end, 3 for both ends.
+ * `chars` is a string of the characters to remove, or V_NONE for white space. */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);
 /* Return the offset of the first occurrence of `sub` that begins at or after byte `from`, or SIZE_MAX if there is
  * none. */
 size_t text_find(struct work *, struct value, struct value sub, size_t from);
-/* Replace the first `most` occurrences of `old`, or all if most < 0. */
+/* Replace the first `most` occurrences of `old`, or all occurrences if most < 0. */
 struct value text_replace(struct work *, struct value, struct value old, struct value new, int64_t most);
 /* Change the case of ASCII letters. `how` is 'u' for upper(), 'l' for lower(), 'c' for capitalize(), 't' for the
  * method title(), and 'T' for the filter title. */
 struct value text_case(struct work *, struct value, char how);
 /* 1 if the string contains ASCII letters and text_case(how) would not change it. */
 int text_cased(struct work *, struct value, char how);
-/* 1 if the value is a string equal to word. */
+/* 1 if the value is a string equal to `word`. */
 int text_is(struct work *, struct value, const char *word);
-/* Return a NUL-terminated copy. */
+/* Return a NUL-terminated copy of a string. */
 char *text_zero(struct work *, struct value);
-/* If p[0..n) begins with a white space character as Python defines it, return the character's length in bytes;
- * otherwise 0. */
+/* If the n bytes at p begin with a white space character as Python defines it, return the character's length in bytes.
+ * Otherwise return 0. */
 size_t blank_at(const char *p, size_t n);
 /* 1 if c is ASCII white space as Python defines it: \t, \n, \v, \f, \r, space, or one of the separators 0x1c to
  * 0x1f. */
@@ -168,11 +169,11 @@ struct value v_bool(int), v_int(int64_t), v_real(double), v_none(void), v_undefi
 struct value v_list(struct work *, enum kind, size_t cap); /* return an empty list with room for cap values */
 void list_add(struct work *, struct value list, struct value);
 struct value v_dict(struct work *, enum kind); /* return an empty dictionary */
-/* return the value of a key; NULL = no such key */
+/* return the value of a key, or NULL if there is no such key */
 struct value *dict_find(struct work *, const struct dict *, struct value key);
 void dict_set(struct work *, struct dict *, struct value key, struct value);
 struct value dict_items(struct work *, const struct dict *); /* return a list of (key, value) tuples */
-const char *kind_name(struct value);                         /* return Python's name of the type */
+const char *kind_name(struct value);                         /* return Python's name of the value's type */
 int value_truth(struct value);
 int is_number(struct value);
 double as_number(struct value);
@@ -184,18 +185,18 @@ int value_contains(struct work *, struct value container, struct value);
 /* Return str(value). */
 struct value value_printed(struct work *, struct value);
 /* Return Python's json.dumps(value, indent=indent, separators=separators, ensure_ascii=ascii, sort_keys=sort). If
- * indent or separators is V_NONE, it has Python's default. */
+ * `indent` or `separators` is V_NONE, Python's default is used. */
 struct value as_json(struct work *, struct value, struct value indent, struct value separators, int ascii, int sort);
-/* Return a list of what a loop over the value visits: elements, keys or characters. An undefined value gives an empty
- * list. Fail if the value cannot be iterated. */
+/* Return a list of the items that a loop over the value visits: elements, keys or characters. An undefined value gives
+ * an empty list. Fail if the value cannot be iterated. */
 struct value value_sequence(struct work *, struct value);
-/* Sort v[n] in place by the keys key[n]; equal keys keep their order. */
+/* Sort the n values v[] in place by the keys key[n]. Values with equal keys keep their order. */
 void sort_values(struct work *, struct value *v, const struct value *key, size_t n, int reverse);
 
 /* ---- the tree ---- */
 
-/* Kinds of nodes. A comment describes the node by its members in struct node, such as `a`, `b`, `c`, kid[] and
- * `args`. A member is NULL if the template lacks that part. */
+/* Kinds of nodes. A comment describes the node by its members in struct node, such as `a`, `b`, `c`, kid[] and `args`.
+ * A member is NULL if the template does not have that part. */
 enum op {
 	/* Kinds of expressions: */
 	E_CONST,
@@ -205,7 +206,7 @@ enum op {
 	E_DICT,   /* dictionary; kid[] has its first key, first value, second key, second value, and so on */
 	E_ATTR,   /* attribute `name` of object `a` */
 	E_ITEM,   /* item of object `a` at index `b` */
-	E_SLICE,  /* slice of object `a`; kid[] has its start, stop and step, each NULL if the slice lacks it */
+	E_SLICE,  /* slice of object `a`; kid[] has its start, stop and step, each NULL if the slice omits it */
 	E_CALL,   /* call of function `a` with the arguments `args` */
 	E_FILTER, /* filter `name` with the arguments `args`, applied to `a` (if `a` is NULL: to the text of a block) */
 	E_TEST,   /* test `name` with the arguments `args`, applied to `a` */
@@ -229,8 +230,8 @@ enum op {
 	S_PRINT, /* {{ ... }}: print the expression `a` */
 	/* {% if %}: kid[] has condition, body, condition, body, and so on, then the body of "else" if there is one */
 	S_IF,
-	/* {% for %}: run body `c` for each element of list `b`, assigned to target `a`; kid[0] = condition after
-	 * "if"; kid[1] = body after "else" */
+	/* {% for %}: run body `c` for each element of list `b`, assigned to target `a`; kid[0] is the condition after
+	 * "if", kid[1] the body after "else" */
 	S_FOR,
 	S_SET, /* {% set %}: assign the value `b` to the target `a` */
 	/* {% set %} block: apply filter `b`, if there is one, to the output of body `c`, and assign it to target `a` */
@@ -240,7 +241,7 @@ enum op {
 	/* {% call %}: run the call `a` with one more argument, `caller`: a macro with the parameters kid[], their
 	 * default values `args` and the body `c` */
 	S_CALL,
-	S_FILTER, /* {% filter %}: print the output of body `c` after filter `a` */
+	S_FILTER, /* {% filter %}: apply filter `a` to the output of body `c`, and print the result */
 	/* {% with %}: run body `c` with variables; kid[] has a target, its value, the next target, its value, and so
 	 * on */
 	S_WITH,
@@ -251,17 +252,17 @@ enum op {
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
-/* Arguments of a call, as expressions: v[n] are passed by position, named[n_named] by name. name[i] is the name of
- * named[i]. */
+/* Arguments of a call, as expressions. The n arguments v[] are passed by position, the n_named arguments named[] by
+ * name. name[i] is the name of named[i]. */
 struct args {
 	struct node **v;
 	size_t n;
 	const char **name;
 	struct node **named;
 	size_t n_named;
-	struct node *star, *stars; /* the arguments *list and **dict of the call; NULL = none */
+	struct node *star, *stars; /* the arguments *list and **dict of the call; each may be NULL */
 };
-/* Node of the tree. The comments of enum op say which members each kind of node uses. */
+/* Node of the tree. The comments of enum op describe which members each kind of node uses. */
 struct node {
 	enum op op;
 	int line;   /* line of the template */
@@ -298,7 +299,7 @@ struct token {
 	enum token_kind kind;
 	int line;
 	const char *p;
-	size_t n;    /* number of bytes of p, for T_TEXT, T_NAME, T_STRING (escapes decoded) and T_MARK */
+	size_t n;    /* length of p in bytes, for T_TEXT, T_NAME, T_STRING (escapes decoded) and T_MARK */
 	int64_t i;   /* value of a T_INT */
 	double real; /* value of a T_REAL */
 };
@@ -322,18 +323,18 @@ int token_skip(struct parser *, const char *mark_or_name);
 /* consume this token; fail if the next token is another one */
 void token_expect(struct parser *, const char *mark_or_name);
 const char *token_name(struct parser *); /* consume a name and return its interned pointer */
-/* Parse an expression. with_if: 1 = it may be `x if y else z`. */
+/* Parse an expression. If with_if is 1, it may be `x if y else z`. */
 struct node *parse_expression(struct parser *, int with_if);
 /* Parse an expression or a tuple without brackets: a, b, c. */
 struct node *parse_tuple(struct parser *, int with_if);
 /* Parse the target of an assignment by {% set %}, {% for %} or {% with %}. */
 struct node *parse_target(struct parser *, int with_attribute);
-/* Parse filters after "|": "name|name(...)". operand = NULL: the filters belong to a {% filter %} or {% set %}
+/* Parse filters after "|": "name|name(...)". If `operand` is NULL, the filters belong to a {% filter %} or {% set %}
  * block. */
 struct node *parse_filters(struct parser *, struct node *operand);
 /* Parse the arguments of a call up to and including ")". The "(" has been read. */
 struct args *parse_args(struct parser *);
-/* Parse what may directly follow an operand: .name, [index], (arguments). */
+/* Parse anything that may directly follow an operand: .name, [index], (arguments). */
 struct node *parse_postfix(struct parser *, struct node *);
 struct node *parse_template(struct parser *);
 
@@ -343,7 +344,7 @@ struct variable {
 	const char *name;
 	struct value value;
 };
-/* The variables v[n] of one scope. A name that is not among them is looked up in `parent`. */
+/* The n variables v[] of one scope. If a name is not among them, it is looked up in `parent`. */
 struct scope {
 	const struct scope *parent;
 	struct variable *v;
@@ -358,7 +359,7 @@ struct loop {
 	struct scope *scope;   /* scope around the loop */
 	struct value *v;       /* values to visit */
 	size_t n, at;          /* number of values, and index of the current value */
-	int depth;             /* level within a recursive loop, from 0 */
+	int depth;             /* level within a recursive loop, counted from 0 */
 	struct value *changed; /* arguments of the last loop.changed() */
 	size_t n_changed;      /* number of elements of `changed`, if `changed` is not NULL */
 };
@@ -366,14 +367,14 @@ struct run {
 	struct work w;
 	const struct jinja *t;
 	struct scope *scope, root; /* current and outermost scope */
-	struct pieces *out;        /* output is appended here; NULL = output is passed to write() */
-	size_t bytes, bytes_max;   /* bytes of output so far, written or captured, and their limit */
+	struct pieces *out;        /* output is appended to *out; NULL: output is passed to write() */
+	size_t bytes, bytes_max;   /* number of bytes of output so far, written or captured, and its limit */
 	void (*write)(void *, const struct jinja_piece *);
 	void *ud;
 };
 struct value run_eval(struct run *, const struct node *);
 struct value call_value(struct run *, struct value f, struct call *);
-/* Set a variable in this scope. name is interned. */
+/* Set a variable in this scope. `name` is interned. */
 void scope_set(struct run *, struct scope *, const char *name, struct value);
 /* Evaluate the arguments of a call into *call. */
 void run_call(struct run *, const struct args *, struct call *);
@@ -383,8 +384,8 @@ struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
 /* Run a recursive loop again over `list`: the loop's body has called loop(list). Return the output as a string. */
 struct value run_loop(struct run *, struct loop *, struct value list);
-/* Run statements up to the end of the body, or to {% break %} or {% continue %}. Return which of the three came first
- * (an enum in jinja_run.c). */
+/* Run statements up to the end of the body, or to {% break %} or {% continue %}. Return an enum (jinja_run.c) that says
+ * which of these three ended the body. */
 int run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
 
@@ -396,8 +397,8 @@ struct value get_item(struct run *, struct value, struct value index);
 struct value undefined_because(struct run *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Fail if the value is undefined. An undefined value can only be tested, printed and iterated. */
 void must_be_defined(struct run *, struct value);
-/* Return the argument at position `at`. If there is none, return the argument called `name` (may be NULL), or else
- * `other`. */
+/* Return the argument at position `at`. If there is none, return the argument called `name`. If there is none either,
+ * or `name` is NULL, return `other`. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
 /* Do what call_arg() does, for an argument that is an integer or a bool. For None, return `other`. Fail for all other
  * kinds. */
@@ -408,12 +409,13 @@ int64_t call_int(struct work *, const struct call *, size_t at, const char *name
 struct value filter_apply(struct run *, const char *name, struct value, struct call *);
 int filter_known(const char *name);
 int test_apply(struct run *, const char *name, struct value, struct call *);
-/* If the value has a method of this name, return the name as a static string; otherwise NULL. */
+/* If the value has a method of this name, return the name as a static string. Otherwise return NULL. */
 const char *method_find(struct value, const char *name);
 struct value method_call(struct run *, const struct method *, struct call *);
-const struct function *function_find(const char *name); /* return the function of this name; NULL = no such function */
+/* return the function of this name, or NULL if there is no such function */
+const struct function *function_find(const char *name);
 struct value function_call(struct run *, const struct function *, struct call *);
-/* Return what Python's operator % gives: format % args. */
+/* Return the value of Python's expression format % args. */
 struct value text_format(struct work *, struct value format, struct value args);
 
 #endif

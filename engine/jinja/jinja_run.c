@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What ended a statement or body: its own end (GO_ON), or {% break %} or {% continue %} of the loop around it. */
+/* What ended a statement or body: its own end (GO_ON), {% break %} (BREAK) or {% continue %} (CONTINUE). */
 enum { GO_ON, BREAK, CONTINUE };
 
 /* ---- scopes and output ---- */
@@ -23,8 +23,8 @@ void scope_set(struct run *r, struct scope *s, const char *name, struct value v)
 	s->v[s->n++] = (struct variable){ name, v };
 }
 
-/* Return a new scope inside `parent`. It lives until the end of the run, because a macro defined in it may be called
- * later. */
+/* Return a new scope inside `parent`. It stays valid until the end of the run, because a macro defined in it may be
+ * called later. */
 static struct scope *scope_new(struct run *r, const struct scope *parent)
 {
 	struct scope *s = work_alloc(&r->w, sizeof *s);
@@ -79,7 +79,7 @@ struct value run_capture(struct run *r, const struct node *body)
 
 /* ---- loops ---- */
 
-/* Return the elements that pass the condition of {% for ... if ... %}. */
+/* Return the elements of `list` for which the condition of {% for ... if ... %} is true. */
 static struct value filtered_list(struct run *r, const struct node *n, struct value list)
 {
 	struct value o = v_list(&r->w, V_LIST, 0);
@@ -248,7 +248,7 @@ static void call_block(struct run *r, const struct node *n)
 
 /* ---- statements ---- */
 
-/* Apply the filters of a block to v, innermost first. */
+/* Apply the filters of a block to v, the innermost filter first. */
 static struct value run_filters(struct run *r, const struct node *filter, struct value v)
 {
 	struct call c = { .n = 0 };

@@ -1,8 +1,8 @@
 /* engine/jinja/jinja_text.c - strings of the Jinja interpreter: lists of pieces, each with its origin.
  *
  * Text of a message is not copied, so pieces of the output still point into the message. Some operations need all bytes
- * of a string in one array: they work on the copy that text_flat() makes, and then text_sub() cuts the result out of
- * the original pieces. */
+ * of a string in one array: they work on the copy that text_flat() makes, and then text_sub() takes the result from the
+ * original pieces. */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -182,8 +182,8 @@ size_t blank_at(const char *p, size_t n)
 	               : 0;
 }
 
-/* Return the length in bytes of the first character of p[0..n) if it is in `chars`, otherwise 0. If `chars` is NULL,
- * return the length if the character is white space. */
+/* If the first character of the n bytes at p is in `chars`, return its length in bytes. Otherwise return 0. If `chars`
+ * is NULL, it stands for all white space. */
 static size_t stripped_at(const char *p, size_t n, const char *chars, size_t n_chars)
 {
 	size_t len;
@@ -266,8 +266,8 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 struct value text_case(struct work *w, struct value v, char how)
 {
 	struct pieces o = { .n = 0 };
-	/* 1 = the next byte is inside a word; 0 = it begins a word. For how = 'c' (capitalize()), the whole text counts
-	 * as one word. */
+	/* 1: the next byte is inside a word; 0: the next byte begins a word. If `how` is 'c' (capitalize()), the whole
+	 * text counts as one word. */
 	int inside = 0;
 
 	work_spend(w, v.text->n / 32);

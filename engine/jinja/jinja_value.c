@@ -248,7 +248,7 @@ int value_contains(struct work *w, struct value in, struct value v)
 	return 0;
 }
 
-/* Merge sort: stable, and O(n log n) for any values. */
+/* Use merge sort: it is stable, and takes O(n log n) steps for any values. */
 void sort_values(struct work *w, struct value *v, const struct value *key, size_t n, int reverse)
 {
 	size_t *from = work_array(w, n, sizeof *from), *to = work_array(w, n, sizeof *to), *swap;
@@ -282,7 +282,7 @@ void sort_values(struct work *w, struct value *v, const struct value *key, size_
 
 /* ---- as text ---- */
 
-/* Write d with the fewest digits that read back as d, as Python does. */
+/* Write d with the smallest number of digits that still reads back as d, as Python does. */
 static void real_text(double d, char out[40])
 {
 	char exponent[40], *e;
@@ -327,9 +327,9 @@ static void add_number(struct work *w, struct pieces *o, struct value v)
 	pieces_add(w, o, work_copy(w, text, strlen(text)), strlen(text), JINJA_TEMPLATE);
 }
 
-/* Write the escape sequence for the character cp and return its length; 0 if the character needs none. c: first byte of
- * the character; quote: the quotation mark around the string; json: 1 = escape as in JSON, 0 = as in Python's repr();
- * ascii: 1 = escape all characters that are not ASCII. */
+/* Write the escape sequence for the character cp and return its length, or return 0 if the character needs none. `c` is
+ * the first byte of the character, and `quote` the quotation mark around the string. If `json` is 1, escape as in JSON,
+ * otherwise as in Python's repr(). If `ascii` is 1, escape all characters that are not ASCII. */
 static size_t escape_char(char c, int32_t cp, char quote, int json, int ascii, char out[16])
 {
 	static const char from[] = "\n\r\t\b\f", to[] = "nrtbf";
@@ -440,8 +440,9 @@ struct value value_printed(struct work *w, struct value v)
 
 /* ---- JSON, as json.dumps() of Python writes it ---- */
 
-/* Options of json.dumps(). indent: the text of one level of indentation (V_NONE: everything on one line); item, pair:
- * separators between items, and between key and value; ascii: 1 = escape all but ASCII; sort: 1 = sort keys. */
+/* Options of json.dumps(). `indent` is the text of one level of indentation, or V_NONE to write everything on one line.
+ * `item` is the separator between items, `pair` the separator between key and value. If `ascii` is 1, escape all
+ * characters that are not ASCII. If `sort` is 1, sort the keys. */
 struct json {
 	struct pieces *o;
 	struct value indent, item, pair;

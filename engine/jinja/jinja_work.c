@@ -7,7 +7,7 @@
 
 /* ---- memory ---- */
 
-enum { CHUNK = 32 << 10 }; /* bytes of a chunk; a larger request gets a chunk of its own */
+enum { CHUNK = 32 << 10 }; /* size of a chunk in bytes; a larger request gets a chunk of its own */
 struct chunk {
 	struct chunk *next;
 	size_t used, size;
@@ -113,7 +113,7 @@ void work_leave(struct work *w)
 
 /* ---- names ---- */
 
-/* Return the index of a name in the hash table. If the name is new, return the index of the free entry for it. */
+/* Return the index of a name in the hash table. If the name is new, return the index of the free slot for it. */
 static size_t name_slot(const struct jinja *t, const char *p, size_t n)
 {
 	uint64_t h = 14695981039346656037u;

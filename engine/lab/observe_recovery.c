@@ -1,10 +1,10 @@
 /* engine/lab/observe_recovery.c - measures which share of full attention falls on the KV entries that selection
  * policies would read ("recovery").
  *
- * The sequence is computed with full attention. For each decoded token every watched selector also selects. The
- * probability that full attention gives to the selected entries is summed, as a mean over query heads and layers. For
- * comparison the same is measured for other sets of equally many entries (struct recovered): the most probable entries
- * per KV head; the first and the newest entries; two guesses from earlier tokens.
+ * The sequence is computed with full attention. For each decoded token, every watched selector also selects entries.
+ * The probability that full attention gives to the selected entries is summed, as a mean over query heads and layers.
+ * For comparison the same is measured for other sets of the same size (struct recovered): the most probable entries per
+ * KV head; the first and the newest entries; two guesses from earlier tokens.
  *
  * Some selectors (h2o) need the attention of tokens that read only the selected entries. For such a selector the tokens
  * attend once more, to its selected entries only, and the result is discarded. */
@@ -27,45 +27,46 @@ enum { REFERENCE_SINKS = 4 };
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	/* `sum` has the results of all committed steps, added up. `call` has the results of the running step. */
+	/* `sum` has the results of all committed steps, added up. `call` has the results of the current step. */
 	struct recovered sum, call;
 	struct recovered_ages ages; /* only for policies that use a selection for several tokens */
 	struct watched_layer {
 		struct recovered_layer sum;
 		int32_t age; /* number of tokens since the last selection */
-		int whole;   /* 1: in the running step the policy reads everything in this layer */
-		double mass; /* probability that falls on the selection in the running step */
+		int whole;   /* 1: in the current step the policy reads all entries in this layer */
+		double mass; /* probability that falls on the selected entries in the current step */
 	} * layer;           /* [n_layer] */
 };
 
 struct observe_recovery {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	/* f32 [chunk][n_head * head_dim]: discarded results of attention that is computed only for its probe */
+	/* f32 [chunk][n_head * head_dim]: output of attention that is computed only for a probe; the output is
+	 * discarded */
 	struct tensor out;
-	/* f32 [n_kv_head][ctx]: each entry's probability is averaged over the query heads of a KV head, and `score` has
-	 * the logarithm of the result */
+	/* f32 [n_kv_head][ctx] logarithm of each entry's probability, which is averaged over the query heads of a KV
+	 * head */
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities, computed from `score`, on the host */
 	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, by which the attention of the next token
-	 * is guessed. `now` has those of the running step, and `last` those of the step before. `sum` has their sums
-	 * over all decoded tokens since the last prefill. */
+	 * is guessed. `now` has the probabilities of the current step, and `last` those of the previous step. `sum` has
+	 * the sums over all decoded tokens since the last prefill. */
 	float *now, *last, *sum;
-	int64_t before; /* number of decoded tokens that `sum` covers */
+	int64_t before; /* number of decoded tokens whose probabilities are in `sum` */
 	/* f32 [n_kv_head][ctx]: probabilities of earlier tokens (w->last or w->sum), of which topk() finds the
 	 * largest */
 	struct tensor guess;
-	/* For the running layer: how much of the token's probability falls on n entries that are guessed from earlier
+	/* For the current layer, how much of the token's probability falls on n entries that are guessed from earlier
 	 * tokens. `last` is the result if the n largest elements of w->last are guessed. `mean` is the result if the n
-	 * largest elements of w->sum are guessed. n = 0: the results are not computed yet. */
+	 * largest elements of w->sum are guessed. If n is 0, the results are not computed yet. */
 	struct {
 		int32_t n;
 		double last, mean;
 	} guessed;
 	int32_t *slots; /* [ctx] list of slots of one head, on the host */
 	float *bias;    /* [ctx] biases of the slots in `slots` (attn_segment.bias) */
-	/* [n_layer][n_head * head_dim] unrotated queries of the running token (query) and of the token before
+	/* [n_layer][n_head * head_dim] unrotated queries of the current token (query) and of the previous token
 	 * (query_before) */
 	float *query, *query_before;
 	/* [n_layer][n_head] sum of the cosines between the queries of consecutive tokens, over `pairs` pairs of
@@ -78,8 +79,8 @@ struct observe_recovery {
 
 /* ---- one generated token ---- */
 
-/* Set w->p to the probability of each entry, mean over the query heads that share a KV head. A scan is not exact: its
- * probabilities sum to 1 +- 1e-4. So scale them to sum to 1. */
+/* Set w->p to the probability of each entry, averaged over the query heads that share a KV head. A scan is not exact:
+ * its probabilities sum to 1 +- 1e-4. So scale the probabilities to the sum 1. */
 static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;
@@ -119,8 +120,8 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-/* Return the probability that falls on the first n slots of a KV head's list. bias: biases of the listed slots, or
- * NULL. Skip slots with the bias SAMPLE_NONE: they only fill up a sample. */
+/* Return the probability that falls on the first n slots of a KV head's list. `bias` has the biases of the listed
+ * slots, or is NULL. Skip slots with the bias SAMPLE_NONE, because they only fill up a sample. */
 static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias,
                           int32_t head, int32_t n)
 {
@@ -136,8 +137,8 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* Guess the n entries to which the token attends most: those with the largest values in `from`, and the token's own
- * entry. Return the probability that falls on these entries, summed over all KV heads. */
+/* Guess the n entries to which the token attends most: the entries with the largest values in `from`, and the token's
+ * own entry. Return the probability that falls on these entries, summed over all KV heads. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -281,7 +282,7 @@ static void keep_query(struct observe_recovery *w, const struct attention *a)
 	w->c->be->ops->read(w->c->be, a->x->q, 0, w->query + (size_t)a->layer * width, width * sizeof *w->query);
 }
 
-/* Measure in one layer how much of this decoded token's attention falls on what each policy would read. */
+/* Measure in one layer how much of this decoded token's attention falls on the entries that each policy would read. */
 static void observe_generated(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_segment seg[SELECT_SEGMENTS];
@@ -322,8 +323,8 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
 }
 
-/* After a decoded token, set w->last to its probabilities (w->now), and add them to w->sum. After a prefill, begin
- * new sums. */
+/* After a decoded token, set w->last to the token's probabilities (w->now), and add these to w->sum. After a prefill,
+ * begin new sums. */
 static void remember_probabilities(struct observe_recovery *w, int generated)
 {
 	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
@@ -340,7 +341,7 @@ static void remember_probabilities(struct observe_recovery *w, int generated)
 	w->before++;
 }
 
-/* Add to w->cosine, for each query head, the cosine between the queries of this token and of the token before. */
+/* Add to w->cosine, for each query head, the cosine between the queries of this token and of the previous token. */
 static void compare_queries(struct observe_recovery *w, int generated)
 {
 	const struct hparams *hp = w->c->hp;
@@ -417,13 +418,13 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	struct observe_recovery *w = (struct observe_recovery *)o;
 	int32_t least = n;
 
-	w->before = 0; /* w->sum may include tokens that are removed: begin new sums */
+	w->before = 0; /* w->sum may include tokens that are removed, so begin new sums */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
 		least = MIN(m, least);
 	}
-	/* If a selector has rolled back to fewer than n tokens, roll all selectors back to that number. */
+	/* If a selector has rolled back to fewer than n tokens, roll all selectors back to the same number. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;
@@ -478,7 +479,7 @@ static void recovery_close(struct observer *o)
 	free(w);
 }
 
-/* Return the bytes of memory for watching n policies. */
+/* Return the memory that watching n policies takes, in bytes. */
 static uint64_t recovery_bytes(const struct cache *c, const struct policy *watch, int n)
 {
 	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
@@ -492,7 +493,7 @@ static uint64_t recovery_bytes(const struct cache *c, const struct policy *watch
 	return sum;
 }
 
-/* Check that the memory for watching n policies is free; otherwise fail with ERR_FIT. */
+/* Check that the memory for watching n policies is free. Otherwise fail with ERR_FIT. */
 static int fit_check(const struct cache *c, const struct policy *watch, int n, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(c->be);
@@ -508,7 +509,7 @@ static int fit_check(const struct cache *c, const struct policy *watch, int n, s
 	return -1;
 }
 
-/* Open the observer; on error return NULL. The caller has the engine's lock. */
+/* Open the observer, or return NULL on error. The caller has the engine's lock. */
 static struct observer *recovery_open(struct cache *c, const struct policy *watch, int n, struct err *err)
 {
 	struct observe_recovery *w = xcalloc(1, sizeof *w);
@@ -565,20 +566,20 @@ int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err
 	timeline_lab_close(tl);
 	tl->lab = fit_check(&tl->cache, watch, n, err) ? NULL : recovery_open(&tl->cache, watch, n, err);
 	tl->lab_close = recovery_close;
-	tl->e->be->ops->sync(tl->e->be); /* a failure has been reported in *err; sync() clears it in the backend */
+	tl->e->be->ops->sync(tl->e->be); /* the failure is already in *err; sync() clears it in the backend */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }
 
 /* ---- results ---- */
 
-/* Return the observer; NULL: nothing is watched. */
+/* Return the observer, or NULL if nothing is watched. */
 static const struct observe_recovery *recovery_of(const struct timeline *tl)
 {
 	return tl->lab && tl->lab->ops == &recovery_ops ? (const struct observe_recovery *)tl->lab : NULL;
 }
 
-/* Return watched policy i; NULL: there is none. */
+/* Return watched policy i, or NULL if there is no policy i. */
 static const struct watched *watched_at(const struct timeline *tl, int i)
 {
 	const struct observe_recovery *w = recovery_of(tl);

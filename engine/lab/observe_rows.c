@@ -1,5 +1,6 @@
-/* engine/lab/observe_rows.c - records rows of attention, to train the predictor network of `predict`: for the last
- * tokens of a prefill and for every decoded token, in each KV head of the layers without a sliding window. A column
+/* engine/lab/observe_rows.c - records rows of attention, to train the predictor network of `predict`. A row is recorded
+ * for each of the last tokens of a prefill and for every decoded token, in each KV head of the layers without a sliding
+ * window. A column
  * is a block of KV entries.
  *
  * Each row is recorded in two forms. `top`, the input of the network: the largest probability over the block's entries
@@ -25,16 +26,16 @@ struct observe_rows {
 	 * queries, f32 [1][n_head * head_dim]. */
 	struct tensor score, query;
 	float *p; /* [ctx] scores of one head, on the host */
-	/* [most][heads][cols] recorded rows. A row of `top` has the largest probability in each block, a row of
-	 * `mass` the sum of the probabilities in each block. */
+	/* [most][heads][cols] recorded rows. A row of `top` has the largest probability in each block. A row of `mass`
+	 * has the sum of the probabilities in each block. */
 	float *top, *mass;
 	/* `n` is the number of recorded rows. The first `read` of these rows are from the prefill. */
 	int32_t n, read;
 	int32_t first; /* number of slots to which the token of row 0 attends; the token of row i attends to i more */
-	int32_t step;  /* number of rows that the running step adds */
+	int32_t step;  /* number of rows that the current step adds */
 };
 
-/* Return the index of a layer among the recorded layers; -1: the layer is not recorded, because it has a sliding
+/* Return the index of a layer among the recorded layers, or -1 if the layer is not recorded because it has a sliding
  * window. */
 static int32_t full_index(const struct observe_rows *o, int32_t layer)
 {
@@ -47,14 +48,15 @@ static int32_t full_index(const struct observe_rows *o, int32_t layer)
 	return index;
 }
 
-/* Return row i of a KV head in `rows`, which is o->top or o->mass. head counts the KV heads of all recorded layers. */
+/* Return row i of a KV head in `rows`, which is o->top or o->mass. `head` counts the KV heads of all recorded
+ * layers. */
 static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32_t head)
 {
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
 }
 
-/* Fill row i of one layer's KV heads with the attention of a token to the first n_slots slots. q_row: row of the
- * token's queries in the step. reduce: REDUCE_MAX fills o->top, REDUCE_MEAN fills o->mass. */
+/* Fill row i of one layer's KV heads with the attention of a token to the first n_slots slots. q_row is the row of the
+ * token's queries in the step. If `reduce` is REDUCE_MAX, fill o->top; if it is REDUCE_MEAN, fill o->mass. */
 static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
                      enum reduce reduce)
 {
@@ -144,7 +146,7 @@ static void rows_close(struct observer *base)
 	free(o);
 }
 
-/* Open the observer; on error return NULL. The caller has the engine's lock. */
+/* Open the observer, or return NULL on error. The caller has the engine's lock. */
 static struct observer *rows_open(struct cache *c, int32_t block, int32_t last, int32_t most, struct err *err)
 {
 	struct observe_rows *o = xcalloc(1, sizeof *o);
@@ -182,7 +184,7 @@ int timeline_rows_begin(struct timeline *tl, int32_t block, int32_t last, int32_
 	timeline_lab_close(tl);
 	tl->lab = rows_open(&tl->cache, block, last, most, err);
 	tl->lab_close = rows_close;
-	tl->e->be->ops->sync(tl->e->be); /* the failure is in *err: clear it in the backend */
+	tl->e->be->ops->sync(tl->e->be); /* the failure is already in *err; sync() clears it in the backend */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

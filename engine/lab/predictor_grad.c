@@ -41,8 +41,8 @@ void predictor_scratch_weights(struct predictor_scratch *s, const struct predict
 					p->w2[(t * PREDICTOR_INNER + i) * PREDICTOR_OUTER + o];
 }
 
-/* Return row t of an image with `depth` channels and a border of one pixel. The first pixel of a row is border; row -1
- * is the border above the image. */
+/* Return row t of an image with `depth` channels and a border of one pixel. The first pixel of a row is part of the
+ * border. Row -1 is the border above the image. */
 static float *bordered(float *image, int32_t t, int32_t cols, int32_t depth)
 {
 	return image + (size_t)(t + 1) * (size_t)(cols + 2) * (size_t)depth;
@@ -105,8 +105,8 @@ static void network_forward(const struct predictor *p, struct backend *be, struc
 }
 
 /* Add the gradients with respect to w3 and b2 to *grad. Overwrite s->outer with the gradient with respect to the second
- * convolution's outputs before the ReLU. g[i]: gradient with respect to the prediction of column i, divided by the
- * number of rows. */
+ * convolution's outputs before the ReLU. g[i] is the gradient with respect to the prediction of column i, divided by
+ * the number of rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {

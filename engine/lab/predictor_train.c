@@ -1,8 +1,9 @@
 /* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * An example is cut out of the attention in one KV head. Its input is a table: the rows are consecutive tokens, the
- * columns are consecutive blocks of KV entries. Its target is the row of the next generated token. The loss is the
- * squared error. The two outermost columns at a cut edge are left out of the loss, because they lack neighbours.
+ * An example is a section of the attention in one KV head. The example's input is a table: the rows are consecutive
+ * tokens, the columns are consecutive blocks of KV entries. The example's target is the row of the next generated
+ * token. The loss is the squared error. At an edge where the table continues, the two outermost columns do not count in
+ * the loss, because their neighbours are missing.
  *
  * The optimiser is Adam with batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each
  * epoch the network is tested on held-out examples; the best network is kept. */
@@ -16,14 +17,13 @@
 
 #define RATE 5e-4
 enum {
-	COLS = 64,       /* columns of an example to train on */
-	COLS_HELD = 256, /* columns of a held-out example */
+	COLS = 64,       /* number of columns of an example for training */
+	COLS_HELD = 256, /* number of columns of a held-out example */
 	BATCH = 16,
-	/* The gradient of a batch is the sum of this many parts, added in a fixed order. So results do not depend on
-	 * the number of threads. */
+	/* The gradient of a batch is the sum of this many parts of the batch, added in a fixed order. So results do not
+	 * depend on the number of threads. */
 	PARTS = 8,
-	/* Examples leave out the first and the last FORCED entries of a sequence, because `predict` always reads
-	 * them. */
+	/* Examples omit the first and the last FORCED entries of a sequence, because `predict` always reads them. */
 	FORCED = 64,
 };
 
@@ -35,7 +35,7 @@ struct examples {
 	float *x, *target, *mass, *weight;
 };
 
-/* A part of a batch: its gradient and its loss. */
+/* The gradient and the loss of a part of a batch. */
 struct part {
 	struct predictor_scratch scratch;
 	struct predictor grad;
@@ -49,14 +49,14 @@ struct predictor_trainer {
 	struct examples train, held;
 	/* `net` is the network in training. `best` is the network with the best test results after any epoch. */
 	struct predictor net, best;
-	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
-	/* root mean square of the targets, by which they are divided; 0: not computed yet */
+	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* the moments of the optimiser Adam */
+	/* root mean square of the targets, by which the targets are divided; 0: not computed yet */
 	double unit;
 	int32_t epoch, steps;
 	double best_found; /* test result predictor_found.net of the network `best` */
 	int32_t *order;    /* [train.n] examples in random order */
 	struct part part[PARTS];
-	int32_t batch0, batch_n; /* the running batch: order[batch0 .. batch0 + batch_n) */
+	int32_t batch0, batch_n; /* the current batch: batch_n examples of order[], from order[batch0] on */
 	uint64_t rng;
 };
 
@@ -65,7 +65,7 @@ static int32_t random_below(struct predictor_trainer *t, int32_t n)
 	return (int32_t)(random_next(&t->rng) % (uint64_t)n);
 }
 
-/* Return a random number from nearly the normal distribution of variance s^2. */
+/* Return a random number whose distribution is nearly normal, with variance s^2. */
 static float random_weight(struct predictor_trainer *t, double s)
 {
 	double sum = 0;
@@ -99,8 +99,8 @@ static void examples_free(struct examples *ex)
 }
 
 /* Set the initial weights. Without training the output is 0.3 times the newest row plus 0.7 times the mean of the rows,
- * which predicts well. Channel 0 of the second convolution passes all rows on. Channel 1 passes only the newest row on:
- * in other rows a large constant is subtracted before the ReLU. The other channels have small random weights. */
+ * which predicts well. Channel 0 of the second convolution copies all rows. Channel 1 copies only the newest row: from
+ * the other rows a large constant is subtracted before the ReLU. The other channels have small random weights. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };
@@ -162,8 +162,8 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* Copy one example from the recorded attention of a KV head. Row `row` is its target, the rows before it are its input.
- * The columns begin at a random column of the recorded rows. */
+/* Copy one example from the recorded attention of a KV head. The target is row number `row`, the input is the rows
+ * before it. The columns begin at a random column of the recorded rows. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {
@@ -193,11 +193,11 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 		return 0;
 	observe_rows_shape(kept, &sh);
 	/* Take rows of generated tokens in which at least 4 columns can be selected. (`predict` always reads the first
-	 * and the newest columns.) `least` is the first row that meets both conditions. */
+	 * and the newest columns.) `least` is the first row that satisfies both conditions. */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
-	/* if `predict` reads everything in all layers, use the rows of all layers */
+	/* if `predict` reads all entries in all layers, use the rows of all layers */
 	heads = heads > 0 ? heads : sh.heads;
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
 		example_take(t, ex, kept, &sh, least + random_below(t, sh.rows - least),
@@ -247,7 +247,7 @@ static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 	scale(p->b3, 1, t->unit);
 }
 
-/* Compute gradient and loss of one part of the batch. */
+/* Compute gradient and loss of one part of the batch, as a task of a thread. */
 static void part_run(void *arg, int task)
 {
 	struct predictor_trainer *t = arg;
@@ -314,7 +314,7 @@ static double found(const float *score, const float *mass, int32_t n, int32_t k)
 	return sum;
 }
 
-/* Arguments of test_one(). one[i] is the result for held-out example i. `r` is a buffer for attn_image_init(). */
+/* Arguments of test_one(). one[i] receives the result for held-out example i. `r` is a buffer for attn_image_init(). */
 struct testing {
 	const struct predictor_trainer *t;
 	const struct predictor *net;

@@ -1,7 +1,7 @@
 /* engine/lab/train.c - training steps: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019) decays the moments by 0.9 and 0.999; there is no weight decay. Where a window
- * begins in the text depends only on the seed and the window's number, so training can continue at any step. */
+ * AdamW (Loshchilov and Hutter 2019) decays the moments by 0.9 and 0.999; there is no weight decay. The position of a
+ * window in the text depends only on the seed and the window's number, so training can continue at any step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
 
 /* ---- the mask's text ---- */
 
-/* Parse a number from 1 to CONTEXT_MOST at *at, and move *at behind it. Return -1 if there is no such number. */
+/* Parse a number from 1 to CONTEXT_MOST at *at, and move *at behind the number. Return -1 if there is no such
+ * number. */
 static int32_t number_of(const char **at)
 {
 	char *end;
@@ -129,7 +130,7 @@ int32_t trainer_at(const struct trainer *t)
 
 /* ---- windows ---- */
 
-/* Allocate t->sets, with the size that this mask needs: a test may use another mask than training. */
+/* Allocate t->sets with the size that this mask needs. A test may use another mask than training. */
 static int sets_reserve(struct trainer *t, const struct train_mask *m, struct err *err)
 {
 	size_t n = (size_t)train_mask_sets(m, t->s.context) * (size_t)t->n_kv_head * (size_t)m->k;
@@ -139,7 +140,8 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 	return n && !(t->sets = try_alloc(n, sizeof *t->sets, "training", err)) ? -1 : 0;
 }
 
-/* Return where window i of this step begins: at a random position in the text id[0 .. n). */
+/* Return the address of the first token of window i of this step. The window has a random position in the text, which
+ * is the n tokens id[]. */
 static const int32_t *window_at(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
 	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed,
@@ -165,9 +167,9 @@ struct update {
 	struct trainer *t;
 	struct train_param *p;
 	double rate;
-	double cut;        /* factor by which the gradient is multiplied to clip it; 1 = not clipped */
-	double fix1, fix2; /* AdamW's bias corrections of the two moments */
-	double *part;      /* [tasks] sum of the squared gradients of each task's values */
+	double cut;        /* factor by which the gradient is multiplied to clip it; 1: the gradient is not clipped */
+	double fix1, fix2; /* bias corrections of AdamW's two moments */
+	double *part;      /* [tasks] for each task, the sum of the squared gradients of the task's values */
 };
 
 static size_t task_end(const struct update *u, int task)
@@ -209,7 +211,7 @@ static void adam_part(void *arg, int task)
 	}
 }
 
-/* Return the norm of the whole gradient. */
+/* Return the norm of the gradient of all parameters together. */
 static double gradient_norm(struct trainer *t)
 {
 	double sum = 0;
@@ -238,7 +240,7 @@ static double rate_at(const struct train_settings *s, int32_t step)
 	return s->rate * (0.1 + 0.9 * (0.5 + 0.5 * cos(3.14159265358979 * done)));
 }
 
-/* Update all parameters. norm: norm of the gradient before clipping. */
+/* Update all parameters. `norm` is the norm of the gradient before clipping. */
 static void update(struct trainer *t, double rate, double norm)
 {
 	struct update u = { .t = t,

@@ -139,8 +139,9 @@ static void prob_rows(void *arg, int task)
 	}
 }
 
-/* Compute the matrix product g for each of `heads` heads. a_step, b_step, c_step: distance in floats from the operand
- * of one head to that of the next. b_shared: number of consecutive heads that use the same operand b. */
+/* Compute the matrix product g for each of `heads` heads. a_step, b_step and c_step are the distances in floats from
+ * the operand of one head to that of the next. b_shared is the number of consecutive heads that use the same operand
+ * b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {

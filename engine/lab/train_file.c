@@ -26,9 +26,9 @@
 
 /* ---- a file that is replaced atomically ---- */
 
-/* A file while it is written. */
+/* A file that is being written. */
 struct whole {
-	struct str next; /* path of the file while it is written */
+	struct str next; /* path of the file while it is being written */
 	const char *path;
 	FILE *f;
 	int failed; /* errno of the first failure */
@@ -52,14 +52,14 @@ static int whole_open(struct whole *w, const char *path, struct err *err)
 	return 0;
 }
 
-/* Write n bytes; whole_close() reports an error. */
+/* Write n bytes. If this fails, whole_close() reports the error. */
 static void whole_put(struct whole *w, const void *p, size_t n)
 {
 	if (!w->failed && n && fwrite(p, 1, n, w->f) != n)
 		w->failed = errno ? errno : EIO;
 }
 
-/* Finish the file and rename it; after an error, delete it. */
+/* Finish the file and rename it. After an error, delete it. */
 static int whole_close(struct whole *w, struct err *err)
 {
 	int rc = 0;
@@ -187,8 +187,8 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 
 /* ---- GGUF ---- */
 
-/* What a GGUF file has before the tensors' data: keys, and the directory of tensors in the order of their data. at:
- * offset of the next tensor within the data. */
+/* The parts of a GGUF file before the tensors' data: keys, and the directory of tensors in the order of their data.
+ * `at` is the offset of the next tensor within the data. */
 struct gguf_out {
 	struct str keys, dir;
 	uint64_t n_keys, n_tensors, at;
@@ -228,7 +228,7 @@ static uint64_t padding(uint64_t n, uint32_t alignment)
 	return (alignment - n % alignment) % alignment;
 }
 
-/* Add a tensor to the directory. name[0 .. n): its name. */
+/* Add a tensor to the directory. Its name is the n bytes `name`. */
 static void tensor(struct gguf_out *o, const char *name, size_t n, enum dtype type, int n_dims, int64_t cols,
                    int64_t rows)
 {
@@ -334,7 +334,7 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	return rc;
 }
 
-/* Return the parameter that was loaded from this tensor of the model file; NULL = no parameter was. */
+/* Return the parameter that was loaded from this tensor of the model file, or NULL if there is none. */
 static const struct train_param *param_of(const struct trainer *t, struct view name)
 {
 	char full[80];

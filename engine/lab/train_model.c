@@ -35,7 +35,8 @@ static float *train_floats(struct trainer *t, size_t n, struct err *err)
 
 /* ---- what can be trained ---- */
 
-/* Return the name of the first property of a layer that training does not support; NULL = it supports all of them. */
+/* Return the name of the first property of a layer that training does not support, or NULL if it supports all of
+ * them. */
 static const char *odd_layer(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -55,7 +56,7 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 	return NULL;
 }
 
-/* Return the first tensor in a layer that training does not support; NULL = it supports all of them. */
+/* Return the first tensor in a layer that training does not support, or NULL if it supports all of them. */
 static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 {
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -104,7 +105,8 @@ struct loader {
 	struct err *err;
 };
 
-/* Load the first n values of a tensor as floats. trains = 1: also allocate its gradient and moments. */
+/* Load the first n values of a tensor as floats. If `trains` is 1, also allocate the parameter's gradient and
+ * moments. */
 static int param_load(struct loader *l, struct train_param *p, const char *name, size_t n, int trains)
 {
 	struct trainer *t = l->t;
@@ -114,7 +116,7 @@ static int param_load(struct loader *l, struct train_param *p, const char *name,
 	if (!g || (uint64_t)count < n)
 		return gguf_err(t->e->gguf, l->err, "tensor '%s' is missing", name);
 	*p = (struct train_param){ .n = n };
-	/* Load only the first n values: a padded embedding has more rows than the vocabulary. */
+	/* Load only the first n values, because a padded embedding has more rows than the vocabulary has tokens. */
 	if (!(p->w = train_floats(t, n, l->err)))
 		return -1;
 	dtype_to_f32(g->type, p->w, g->data, (int64_t)n);
@@ -132,8 +134,8 @@ static float random_value(uint64_t *state)
 	return (float)((double)(random_next(state) >> 11) * 0x1p-52 - 1);
 }
 
-/* Allocate a trained parameter of n values. The values are random, uniform from -width to width; state = NULL: they are
- * 0. */
+/* Allocate a trained parameter of n values. The values are random, uniform from -width to width, or 0 if `state` is
+ * NULL. */
 static int param_fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)
 {
 	struct trainer *t = l->t;

@@ -1,7 +1,7 @@
 /* engine/lab/train_pass.c - the forward pass of one training window, and the backward pass of its loss.
  *
- * The forward pass stores the activations that the backward pass needs (struct train_acts). Rows before `from` are a
- * constant prefix: the backward pass computes only the other rows. */
+ * The forward pass stores the activations that the backward pass needs (struct train_acts). The rows before `from` are
+ * a constant prefix, so the backward pass does not compute them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,8 +93,8 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* Compute the gradient with respect to the norm's input x from dy, the gradient with respect to its output, and add it
- * to dx. If the norm's weights are trained, also add their gradient to w->g. */
+/* Compute the gradient with respect to the norm's input x from dy, which is the gradient with respect to the norm's
+ * output. Add the result to dx. If the norm's weights are trained, also add their gradient to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
@@ -204,7 +204,7 @@ void train_linear_back(struct backend *be, struct train_matrix *m, const float *
 
 /* ---- forward ---- */
 
-/* Multiply x by matrix p of a layer. */
+/* Multiply x by matrix number p of a layer. */
 static void linear(struct trainer *t, struct train_layer *l, enum train_target p, const float *x, float *y, int32_t n)
 {
 	train_linear(t->be, &l->m[p], x, l->acts.low[p], y, n);

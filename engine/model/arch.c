@@ -10,7 +10,7 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* SmolLM3: every fourth layer has no RoPE. The file does not say so; the number 4 is fixed here. */
+/* SmolLM3: every fourth layer has no RoPE. The model file does not record this, so the number 4 is fixed here. */
 static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
@@ -83,8 +83,8 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Mistral 3: if the file has a temperature, queries are multiplied by a factor that grows with their position, for long
- * contexts. */
+/* Mistral 3: if the model file has a temperature, queries are multiplied by a factor that grows with their position,
+ * for long contexts. */
 static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t original;
@@ -108,8 +108,8 @@ int arch_experts_check(const struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Give all layers experts of width expert_feed_forward_length, or of the feed-forward's width if that key is
- * absent. */
+/* Give all layers experts. Their width is the key expert_feed_forward_length, or the feed-forward's width if this key
+ * is absent. */
 static int experts_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t width;
@@ -128,8 +128,8 @@ static int experts_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* If the model has a shared expert (computed for every token), add it. scored: 1 = its output is multiplied by the
- * sigmoid of a score, which the matrix TENSOR_SHARED_ROUTER gives. */
+/* If the model has a shared expert (computed for every token), add it. If `scored` is 1, its output is multiplied by
+ * the sigmoid of a score, which is computed by the matrix TENSOR_SHARED_ROUTER. */
 static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 {
 	int32_t width;
@@ -143,7 +143,7 @@ static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 	return 0;
 }
 
-/* Llama and Mixtral. Mixtral's files also say "llama", but have experts. */
+/* Llama and Mixtral. The architecture of Mixtral's files is also "llama", but these files have experts. */
 static int llama_specs(struct hparams *hp, struct key_reader *r)
 {
 	return hp->n_expert ? experts_specs(hp, r) : 0;
@@ -212,7 +212,7 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2: a layer without KV heads is a gated short convolution. If the file has a window, it applies to the other
+/* LFM2: a layer without KV heads is a gated short convolution. If the model file has a window, it applies to the other
  * layers. */
 static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -256,7 +256,8 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: one of every full_attention_interval layers has gated attention; the others have the gated delta rule. */
+/* Qwen3.5: one of every full_attention_interval layers has gated attention. The other layers have the gated delta
+ * rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };
@@ -377,7 +378,8 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	}
 	if (hp->n_expert)
 		return arch_experts_check(hp, r);
-	hp->n_expert_used = 0; /* the file of a dense model may give a number of experts per token; it has no meaning */
+	/* the file of a dense model may have a number of experts per token, which has no effect */
+	hp->n_expert_used = 0;
 	return 0;
 }
 
@@ -388,7 +390,7 @@ const struct arch archs[] = {
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	/* Qwen2-VL and Qwen3-VL. Their RoPE has three positions per token. For text these are equal, so plain RoPE
-	 * gives the same. */
+	 * gives the same result. */
 	{ .name = "qwen2vl", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) },
 	{ .name = "qwen2moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QKV_BIASES | EXPERTS, .specs = qwen2moe_specs },
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },

@@ -1,8 +1,8 @@
 /* engine/model/arch.h (private to engine/) - model families as rows of a table, and the specs of layers.
  *
- * The file's general.architecture names the family, which is one row of archs[]. The row says how RoPE pairs values,
- * and which tensors layers must or may have. It also has a function that sets everything else in which the family's
- * layers differ from plain layers.
+ * The file's key general.architecture is the name of the family, which is one row of archs[]. The row defines how RoPE
+ * pairs values, and which tensors layers must or may have. It also has a function that sets everything else in which
+ * the family's layers differ from plain layers.
  *
  * hparams_read() fills one struct layer_spec per layer. Forward pass, weights and cache read only these specs, never
  * the family. layer_spec_check() refuses a model whose specs the kernels cannot compute. */
@@ -76,9 +76,9 @@ enum layer_tensor {
 	TENSOR_SHARED_ROUTER,
 	TENSOR_QKV,           /* TENSOR_Q, TENSOR_K and TENSOR_V in one matrix */
 	TENSOR_GATE_UP,       /* TENSOR_GATE and TENSOR_UP in one matrix */
-	TENSOR_GATE_UP_EXPS,  /* TENSOR_GATE_EXPS and TENSOR_UP_EXPS in one matrix per expert */
+	TENSOR_GATE_UP_EXPS,  /* TENSOR_GATE_EXPS and TENSOR_UP_EXPS as one matrix per expert */
 	TENSOR_ROUTER_SCALE,  /* factors on the router's input */
-	TENSOR_EXPERT_SCALES, /* one factor per expert, on its output */
+	TENSOR_EXPERT_SCALES, /* one factor per expert, on the expert's output */
 	/* norms of a layer with both a dense feed-forward and experts */
 	TENSOR_DENSE_POST_NORM,
 	TENSOR_EXPERTS_NORM,
@@ -106,24 +106,24 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	/* 0 = the layer has its own keys and values; n = it reads the keys and values of layer (this layer - n) */
+	/* 0: the layer has its own keys and values; n: it reads the keys and values of the n-th layer before it */
 	int32_t borrows;
-	int32_t rope;      /* RoPE table: index in hp->rope[]; ROPE_NONE = no RoPE */
-	int32_t window;    /* number of tokens that a query attends to, its own included; 0 = all tokens */
+	int32_t rope;      /* index of the RoPE table in hp->rope[]; ROPE_NONE: no RoPE */
+	int32_t window;    /* number of tokens that a query attends to, its own included; 0: all tokens */
 	float scale;       /* factor on the scores, usually 1/sqrt(head_dim) */
-	float softcap;     /* scores become softcap * tanh(score / softcap); 0 = no cap */
-	int sinks;         /* 1 = the softmax includes an attention sink, a learned score per query head */
-	int qk_norm_whole; /* norm of queries and of keys: 1 = over all heads together; 0 = over each head by itself */
-	int v_norm;        /* 1 = each head's values are normed, without weights */
-	int v_from_k;      /* 1 = if the layer has no TENSOR_V, its values are its keys before norm and RoPE */
-	/* 1 = TENSOR_Q also gives a gate after each head's query; attention's output is multiplied by sigmoid(gate) */
+	float softcap;     /* scores become softcap * tanh(score / softcap); 0: scores are not changed */
+	int sinks;         /* 1: the softmax includes an attention sink, a learned score per query head */
+	int qk_norm_whole; /* norm of queries and of keys; 1: over all heads together; 0: over each head by itself */
+	int v_norm;        /* 1: each head's values are normed, without weights */
+	int v_from_k;      /* 1: if the layer has no TENSOR_V, its values are its keys before norm and RoPE */
+	/* 1: TENSOR_Q also gives a gate after each head's query; attention's output is multiplied by sigmoid(gate) */
 	int gated;
 	int32_t taps; /* number of tokens that the short convolution spans */
-	/* ATTN_DELTA: there are n_key_head key heads of size key_dim, and n_value_head value heads of size value_dim.
-	 * ATTN_SPACE: there are n_key_head groups and n_value_head heads; the state of a head has key_dim rows and
-	 * value_dim columns. */
+	/* In a layer of kind ATTN_DELTA there are n_key_head key heads of size key_dim, and n_value_head value heads of
+	 * size value_dim. In a layer of kind ATTN_SPACE there are n_key_head groups and n_value_head heads; the state
+	 * of a head has key_dim rows and value_dim columns. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* For ATTN_DELTA: which value heads share key head k. 1 = consecutive value heads; 0 = heads k, k +
+	/* For ATTN_DELTA: which value heads share key head k. 1: consecutive value heads; 0: the heads k, k +
 	 * n_key_head, k + 2 * n_key_head, and so on. */
 	int grouped;
 };
@@ -131,47 +131,51 @@ struct attn_spec {
 struct ffn_spec {
 	enum ffn_kind kind;
 	enum activation act;
-	int32_t width;  /* columns of the hidden vector; in a layer with experts, of each expert's hidden vector */
-	int32_t shared; /* columns of the shared expert's hidden vector; 0 = no shared expert */
-	/* columns of the hidden vector of a dense feed-forward, which is added to the experts' output; 0 = none */
+	/* number of columns of the hidden vector; in a layer with experts, of each expert's hidden vector */
+	int32_t width;
+	int32_t shared; /* number of columns of the shared expert's hidden vector; 0: no shared expert */
+	/* number of columns of the hidden vector of a dense feed-forward, which is added to the experts' output; 0:
+	 * none */
 	int32_t dense;
 	/* Each token uses the n_used experts, of n_expert, with the highest scores. Unless `whole` or `sigmoid` is set,
 	 * the experts' weights are a softmax over these n_used scores. */
 	int32_t n_expert, n_used;
-	/* 1 = the weights are a softmax over the scores of all experts, so the weights of the n_used experts add up to
+	/* 1: the weights are a softmax over the scores of all experts, so the weights of the n_used experts add up to
 	 * less than 1 */
 	int whole;
-	/* 1 = experts are chosen by sigmoid(score) + bias (TENSOR_PROBS_BIAS). Their weights are sigmoid(score) /
-	 * (sum of the chosen sigmoids + 1e-6). */
+	/* 1: experts are chosen by sigmoid(score) + bias (TENSOR_PROBS_BIAS). Their weights are sigmoid(score) / (sum
+	 * of the chosen sigmoids + 1e-6). */
 	int sigmoid;
 };
 
 struct layer_spec {
 	struct attn_spec attn;
 	struct ffn_spec ffn;
-	float residual_scale; /* x += residual_scale * output of attention, or of the feed-forward */
-	/* Sets of tensors, as bits of enum layer_tensor. required: the layer must have them; optional: it may have
-	 * them. A file with any other tensor in the layer is refused. A bias or a norm is computed if its tensor
-	 * exists. There may be norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them
-	 * (_POST_NORM), or both. */
+	/* factor in x += residual_scale * out, where `out` is the output of attention or of the feed-forward */
+	float residual_scale;
+	/* Sets of tensors, as bits of enum layer_tensor. The layer must have all tensors of the set `required`, and may
+	 * have those of the set `optional`. A file with any other tensor in the layer is refused. A bias or a norm is
+	 * computed if its tensor exists. There may be norms before attention and feed-forward (TENSOR_ATTN_NORM,
+	 * TENSOR_FFN_NORM), after them (_POST_NORM), or both. */
 	uint64_t required, optional;
 };
 
 struct arch {
-	const char *name;           /* value of general.architecture */
-	int neox;                   /* 1 = RoPE rotates pairs (j, j + dims/2); 0 = pairs (2j, 2j + 1) */
-	double yarn_log_multiplier; /* the value of rope.scaling.yarn_log_multiplier if the file lacks it */
-	/* 1 = YaRN's ramp may begin and end between two pairs; 0 = its ends are rounded to whole pairs */
+	const char *name; /* value of general.architecture */
+	int neox;         /* 1: RoPE rotates the pairs (j, j + dims/2); 0: the pairs (2j, 2j + 1) */
+	/* the value of rope.scaling.yarn_log_multiplier if the file does not have this key */
+	double yarn_log_multiplier;
+	/* 1: YaRN's ramp may begin and end between two pairs; 0: its ends are rounded to whole pairs */
 	int yarn_exact;
 	uint64_t required, optional; /* tensors of a plain layer, as in struct layer_spec */
-	const char *out_norm;        /* name of the tensor of the norm before the logits; NULL = output_norm.weight */
-	/* 1 = a layer has a recurrent state if attention.head_count_kv gives it 0 KV heads */
+	const char *out_norm;        /* name of the tensor of the norm before the logits; NULL: output_norm.weight */
+	/* 1: a layer has a recurrent state if attention.head_count_kv gives it 0 KV heads */
 	int states;
-	/* 1 = the number of KV heads and the width of the feed-forward may differ between layers */
+	/* 1: the number of KV heads and the width of the feed-forward may differ between layers */
 	int differ;
-	/* Function that adapts the plain specs hp->spec[0..n_layer) and the model's factors to the family. It may read
-	 * keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all layers are
-	 * plain. */
+	/* Function that adapts the plain specs hp->spec[] of the n_layer layers and the model's factors to the family.
+	 * It may read keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. If the
+	 * pointer is NULL, all layers are plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
 };
 extern const struct arch archs[]; /* the last row has name = NULL */
@@ -181,28 +185,29 @@ extern const struct arch archs[]; /* the last row has name = NULL */
 void layer_specs_plain(struct hparams *);
 /* Return 0 if the kernels can compute the layer. Otherwise return -1 with an error (ERR_MODEL) that names the layer. */
 int layer_spec_check(const struct hparams *, int32_t layer, struct err *);
-/* Return the name of a feature that some layer needs and that the backend lacks; NULL if the backend has all. lacks:
- * the field backend_ops.lacks. */
+/* Return the name of a feature that some layer needs and that the backend does not have, or NULL if the backend has all
+ * features. `lacks` is the field backend_ops.lacks. */
 const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
 /* Append lines of text that describe how the model differs from a model of plain layers: scales of embeddings and
- * logits; n_input; temperature; logit_softcap; layers that are not plain. Whatever has its default value is omitted. A
- * snapshot fits the model only if these lines are equal. */
+ * logits; n_input; temperature; logit_softcap; layers that are not plain. A property with its default value is omitted.
+ * A snapshot fits the model only if these lines are equal. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
 /* 1 if the layer computes attention, 0 if it has a recurrent state instead. */
 int layer_attends(const struct hparams *, int32_t layer);
-/* Return the number of columns of the layer's short convolution; 0 if it has none. */
+/* Return the number of columns of the layer's short convolution, or 0 if the layer has none. */
 int32_t layer_conv(const struct hparams *, int32_t layer);
-/* Return the number of columns of the vector that the layer's output matrix multiplies. That vector is the result of
+/* Return the number of columns of the vector that the layer's output matrix multiplies. This vector is the result of
  * attention, or of the layer's recurrent operation. */
 int32_t layer_mixed(const struct hparams *, int32_t layer);
 /* Return the model without its recurrent layers. The KV cache has only the layers of this model. */
 const struct hparams *model_kv(const struct hparams *);
-/* Return the layer whose KV entries this layer attends to: itself, or an earlier layer (attn_spec.borrows). */
+/* Return the layer whose KV entries this layer attends to: this layer itself, or an earlier layer
+ * (attn_spec.borrows). */
 int32_t layer_entries(const struct hparams *, int32_t layer);
-/* Return the number of layers with their own KV entries. These layers come first; all layers that read another layer's
- * entries come after them. */
+/* Return the number of layers with KV entries of their own. These layers come first. All layers that read another
+ * layer's entries come after them. */
 int32_t layers_with_entries(const struct hparams *);
 /* Return the number of layers that have KV entries of their own and no window. Retention policies evict entries only
  * from these layers. */
@@ -212,8 +217,8 @@ int32_t widest_queries(const struct hparams *);
 int32_t widest_keys(const struct hparams *);
 /* Return the largest number of KV heads of any layer. */
 int32_t most_kv_heads(const struct hparams *);
-/* Return how many tokens a query of the layer attends to; 0 = all. A layer with a window always reads its whole
- * window: cache policies do not apply to it. */
+/* Return how many tokens a query of the layer attends to; 0 means all tokens. A layer with a window always reads its
+ * whole window: cache policies do not apply to it. */
 int32_t layer_window(const struct hparams *, int32_t layer);
 /* Return the number of layers without a window. */
 int32_t layers_unwindowed(const struct hparams *);

@@ -8,10 +8,10 @@
 #include "engine/model/hparams.h"
 
 /* 1 if a layer has a window. If the file lists the layers with windows, the list decides. Otherwise all layers have
- * windows, except every period-th one if period > 1. */
+ * windows; but if period > 1, every period-th layer has none. */
 int arch_windowed(struct key_reader *, int32_t layer, int32_t period);
-/* Set the windows of the layers for which arch_windowed() is 1. The size comes from the file, or is `usual` if the file
- * gives none. A size of 0, or of at least the context length in training, means no window. */
+/* Set the windows of the layers for which arch_windowed() is 1. The size is the one in the file, or `usual` if the file
+ * has none. A size of 0, or of at least the context length in training, means no window. */
 int arch_windows(struct hparams *, struct key_reader *, int32_t period, int32_t usual);
 /* Check that the numbers of experts in a layer and of experts per token are usable. Return 0, or -1 with the reader's
  * error set. */

@@ -6,9 +6,9 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* Set what Gemma 1 to 3 have in common: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by
- * sqrt(head_dim), but in the 27B models by sqrt(n_embd / n_head). The file does not give the divisor, so a 27B model is
- * recognised by its number of layers. */
+/* Set the properties that Gemma 1 to 3 have in common: GELU, embeddings times sqrt(n_embd), soft caps. Scores are
+ * divided by sqrt(head_dim), but in the 27B models by sqrt(n_embd / n_head). The divisor is not in the file, so a 27B
+ * model is recognised by its number of layers. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap,
                        double score_cap)
 {
@@ -61,8 +61,8 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 
 	s->ffn.act = ACT_GELU;
 	if (s->attn.borrows) {
-		/* The layer reads another layer's keys and values, so it needs none of its own. If the file has them
-		 * anyway, is_redundant() (weights.c) skips them. */
+		/* The layer reads another layer's keys and values, so it needs no tensors for its own. If the file has
+		 * such tensors anyway, is_redundant() (weights.c) skips them. */
 		s->required &= ~(T(K) | T(K_NORM));
 		s->optional &= ~T(V);
 	}
@@ -83,9 +83,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 }
 
 /* Gemma 4. Layers with a window have their own head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own. Such a layer reads the keys and values of an earlier layer: the last one of its
- * kind (with or without a window) that has its own. Layers may have per-layer inputs, and experts beside the dense
- * feed-forward. */
+ * have no keys and values of their own. Such a layer reads the keys and values of the last earlier layer of its kind
+ * (with or without a window) that has keys and values of its own. Layers may have per-layer inputs, and experts beside
+ * the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

@@ -8,9 +8,9 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Read a number of heads. The value of the key is one number, or an array with one number per layer. The numbers must
- * be equal, but if `differ` is 1 they may differ, and the first one is read. If `none` is 1, layers with 0 heads are
- * skipped. */
+/* Read a number of heads. The value of the key is one number, or an array with one number per layer. If `differ` is 0,
+ * the numbers must be equal. If `differ` is 1, they may differ, and the first number is read. If `none` is 1, layers
+ * with 0 heads are skipped. */
 static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
                       int32_t *out)
 {
@@ -41,7 +41,7 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 }
 
 /* In a family with recurrent layers, a layer without KV heads is recurrent. Mark each such layer as a short
- * convolution. The family's own function may later change its kind. */
+ * convolution. The family's own function may later change the kind of the layer. */
 static void mark_states(struct key_reader *r, struct hparams *hp)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.head_count_kv"));
@@ -81,7 +81,7 @@ static int read_head_dim(struct key_reader *r, struct hparams *hp)
 
 /* ---- the whole model ---- */
 
-/* Return the family named by general.architecture, or NULL with an error. */
+/* Return the family whose name is general.architecture, or NULL with an error. */
 static const struct arch *arch_find(const struct gguf *g, struct err *err)
 {
 	struct view name, type = { "", 0 };

@@ -41,7 +41,8 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 	return id == ROPE_NONE ? NULL : &hp->rope[id];
 }
 
-/* Return the set of tensors that a layer must have. A fused matrix counts as its parts, too: QKV as Q, K and V. */
+/* Return the set of tensors that a layer must have. A fused matrix also counts as its parts: QKV, for example, counts
+ * as Q, K and V. */
 static uint64_t matrices_of(const struct layer_spec *s)
 {
 	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) |
@@ -50,7 +51,7 @@ static uint64_t matrices_of(const struct layer_spec *s)
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
 
-/* 1 if layer s can read the KV entries of the earlier layer that s->attn.borrows names. The earlier layer must have
+/* 1 if layer s can read the KV entries of the earlier layer given by s->attn.borrows. The earlier layer must have
  * entries of its own, and the same heads, window and RoPE as s. All layers after s must read another layer's entries,
  * too. */
 static int borrows_compatibly(const struct hparams *hp, const struct layer_spec *s)
@@ -65,8 +66,8 @@ static int borrows_compatibly(const struct hparams *hp, const struct layer_spec 
 	       a->window == b->window && a->rope == b->rope;
 }
 
-/* Return the feature of a layer that the kernels cannot compute, as text to follow "asks for "; NULL if they can
- * compute all. */
+/* Return the feature of a layer that the kernels cannot compute, as text to follow "asks for ". Return NULL if they can
+ * compute all features. */
 static const char *unsupported(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -225,8 +226,8 @@ static void add_real(struct str *out, const char *name, float v, float plain)
 		str_addf(out, " %s %a", name, (double)v);
 }
 
-/* Append every member that differs from the plain layer's. Equal members are omitted, so that a new member of the
- * struct does not change the text of models without that feature. */
+/* Append every member that differs from the same member of the plain layer. Equal members are omitted, so that a new
+ * member of the struct does not change the text of models without that feature. */
 static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
 {
 	const struct attn_spec *a = &s->attn, *b = &plain->attn;

@@ -20,7 +20,7 @@ struct adapter {
 	struct model *m;
 	struct gguf *g;
 	double factor; /* factor on the product of A and B: scale * alpha, or `scale` alone if the file has no alpha */
-	int by_rank;   /* 1 = for each matrix, `factor` is divided by the rank of its A and B */
+	int by_rank;   /* 1: for each matrix, `factor` is divided by the rank of the matrices A and B */
 	struct err *err;
 };
 
@@ -64,7 +64,7 @@ static int load_values(struct adapter *a, struct tensor *out, float *v)
 	return 0;
 }
 
-/* Load rows row0 .. row0 + rows - 1 of t into `out` as f32, multiplied by `factor`. */
+/* Load `rows` rows of t, from row row0 on, into `out` as f32, multiplied by `factor`. */
 static int load_rows(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                      double factor)
 {
@@ -109,7 +109,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
-/* Return the matrix B that belongs by its name to matrix A (the tensor t); NULL if the file lacks it. */
+/* Return the matrix B that belongs by its name to matrix A (the tensor t), or NULL if the file does not have it. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];
@@ -121,8 +121,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 }
 
 /* Load matrix A (the tensor t) and matrix B of the adapter. They change one matrix of the model, whose rows may be
- * divided among several tensors of struct layer (QKV). Each of these tensors then gets all of A, and those rows of B
- * that belong to its own rows. */
+ * divided among several tensors of struct layer (QKV). Each of these tensors then gets all of A, and the rows of B for
+ * its own rows. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;

@@ -73,7 +73,7 @@ int key_flag(struct key_reader *r, const char *suffix, int fallback, int32_t *ou
 	return 0;
 }
 
-/* Do what key_int() does, for a real number. A NaN is refused, because it is in no range. */
+/* Do what key_int() does, for a real number. A NaN is refused, because no range includes it. */
 int key_real(struct key_reader *r, const char *suffix, double min, double max, double fallback, double *out)
 {
 	double v = fallback;

@@ -1,5 +1,4 @@
-/* engine/model/rope_freqs.c - reads the RoPE frequencies of a model: the base, and how they are scaled for longer
- * contexts. */
+/* engine/model/rope_freqs.c - reads the RoPE frequencies of a model: the base, and the scaling for longer contexts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +46,8 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	return 0;
 }
 
-/* Divide freq[dims / 2] by the values of the tensor `name`, and return 1. Return 0 if the file has no such tensor, and
- * -1 on error. */
+/* Divide freq[dims / 2] by the values of the tensor called `name`, and return 1. Return 0 if the file has no such
+ * tensor, and -1 on error. */
 static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq, const char *name, const char *scaling)
 {
 	const struct gguf_tensor *t = gguf_tensor_find(r->g, name);
@@ -73,7 +72,8 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 }
 
 /* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753). The file has two sets of factors: for sequences that fit the
- * original context, and for longer sequences. Return 1; 0 if the file has no such factors; -1 on error. */
+ * original context, and for longer sequences. Return 1 on success, 0 if the file has no such factors, and -1 on
+ * error. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];
@@ -120,7 +120,7 @@ int32_t rope_freqs_add(struct hparams *hp, int32_t dims, double base)
 
 int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 {
-	/* Older files call the factor scale_linear. If the file has a factor but no scaling type, the scaling is
+	/* In older files the factor's key is scale_linear. If the file has a factor but no scaling type, the scaling is
 	 * linear. */
 	const char *factor_key = key_has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
 	struct rope_freqs *f = &hp->rope[0];

@@ -1,6 +1,6 @@
 /* engine/model/weights.c - binds the weights of a model: checks names and shapes, and passes the data to the backend.
  *
- * A tensor that the forward pass would not use is an error. Otherwise a model of an unknown variant would load, and
+ * It is an error if the forward pass would not use a tensor. Otherwise a model of an unknown variant would load, and
  * would be computed wrongly. */
 #include "engine/model/weights.h"
 #include "engine/model/lora.h"
@@ -11,7 +11,7 @@
 
 /* ---- tensors of a layer ---- */
 
-/* Sizes, in rows or columns, that depend on the model. size_of() computes them. */
+/* Numbers of rows or columns that depend on the model. size_of() computes them. */
 enum size {
 	SIZE_NONE,
 	SIZE_ONE,
@@ -41,15 +41,15 @@ enum { PARTS = 3 };
 static const struct weight_def {
 	const char *name; /* the tensor's name after "blk.LAYER." */
 	enum size cols;
-	/* the members of struct layer that the tensor's rows are divided among, in this order */
+	/* the members of struct layer among which the tensor's rows are divided, in this order */
 	struct {
 		size_t at;      /* offset in struct layer */
 		enum size rows; /* number of rows; SIZE_ONE if the part is a vector (a norm or a bias) */
 	} part[PARTS];
-	/* 1 = the tensor has a matrix or a bias for each expert; part[].at is then an offset in struct expert */
+	/* 1: the tensor has a matrix or a bias for each expert; part[].at is then an offset in struct expert */
 	int stacked;
-	int values; /* 1 = the values become f32, whatever their type in the file */
-	int number; /* 1 = the tensor is one number; part[0].at is then the offset of a float */
+	int values; /* 1: the values are converted to f32, whatever their type in the file */
+	int number; /* 1: the tensor is one number; part[0].at is then the offset of a float */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM] = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
@@ -172,13 +172,13 @@ struct binder {
 	struct gguf *g;
 	const struct bind_watch *watch;
 	struct err *err;
-	uint8_t *used; /* [n_tensor] 1 = bind_find() has returned the tensor */
+	uint8_t *used; /* [n_tensor] 1: bind_find() has returned the tensor */
 	int failed;
 };
 
 /* Return the tensor 'name', or 'blk.LAYER.name' if layer >= 0, and check that its shape is [rows][cols]. If n_expert >
  * 0, the shape must be [n_expert][rows][cols], or [n_expert][cols] if rows = 1. If the tensor is missing, return NULL.
- * If it is missing but not optional, or has a wrong shape, return NULL and set `failed`. */
+ * If a tensor that is not optional is missing, or the tensor has a wrong shape, return NULL and set `failed`. */
 static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert,
                                            int32_t rows, int32_t cols, int optional)
 {
@@ -203,8 +203,8 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	}
 	b->used[t - b->g->tensor] = 1;
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
-	    /* A matrix outside of the layers may have more rows than asked for, because the embedding may have more
-	     * rows than the vocabulary has tokens. All other tensors must have exactly this shape. */
+	    /* A matrix outside of the layers may have more rows than the given number, because the embedding may have
+	     * more rows than the vocabulary has tokens. All other tensors must have exactly this shape. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
 		b->failed = gguf_err(
 			b->g, b->err,
@@ -216,14 +216,14 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	return t;
 }
 
-/* Return the bytes of a tensor after loading. Loading turns ternary types into Q2_K. */
+/* Return the size of a tensor after loading, in bytes. Loading converts ternary types to Q2_K. */
 static uint64_t bytes_loaded(const struct gguf_tensor *t)
 {
 	return dtype_ternary(t->type) ? dtype_bytes(DT_Q2_K, (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2])) : t->bytes;
 }
 
-/* Add a tensor to the model's counts of bytes and weights. times_read: how often the computation of one token reads the
- * whole tensor. */
+/* Add a tensor to the model's counts of bytes and weights. times_read is how many times the computation of one token
+ * reads the whole tensor. */
 static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t times_read)
 {
 	b->m->weight_bytes += bytes_loaded(t);
@@ -258,8 +258,8 @@ static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const c
 	return to;
 }
 
-/* Pass rows row0 .. row0 + rows - 1 of t to the backend, as the tensor `out`. as_table: 1 = `out` is a table from which
- * the forward pass reads single rows. */
+/* Pass `rows` rows of t, from row row0 on, to the backend, as the tensor `out`. If as_table is 1, `out` is a table from
+ * which the forward pass reads single rows. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
@@ -296,7 +296,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
-/* Copy values to the backend as f32. This is for norms, biases and convolutions, which are small. */
+/* Copy values to the backend as f32. This is used for norms, biases and convolutions, which are small. */
 static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data,
                         int32_t rows, int32_t cols)
 {
@@ -361,7 +361,8 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	bind_values(b, out, t, t->data, 1, n);
 }
 
-/* Bind tensor d of layer i, which is one matrix, or several whose rows follow one another in the file. */
+/* Bind tensor d of layer i, which consists of one matrix, or of several matrices whose rows follow one another in the
+ * file. */
 static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;

@@ -1,4 +1,4 @@
-/* engine/observe/observe.c - the list of observers; how much one token attends to each earlier token. */
+/* engine/observe/observe.c - the list of observers; computes how much one token attends to each earlier token. */
 #include "engine/observe/observe.h"
 
 #include <stdlib.h>
@@ -60,8 +60,8 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* Each segment (range or list of slots) in t->met refers to the queries of a step's n tokens. Let it refer to a copy of
- * the last token's query instead. Segments that had the same queries share one copy. */
+/* Each segment (range or list of slots) in t->met refers to the queries of a step's n tokens. Change it to refer to a
+ * copy of the last token's query. Segments that had the same queries share one copy. */
 static void segments_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_segment *seg = t->met->seg;
@@ -167,8 +167,8 @@ void token_kept_drop(const struct token_attention *t, struct token_kept *k)
 			t->kv->be->ops->drop(t->kv->be, &k->list[i]);
 }
 
-/* Return the token whose entry is in a slot. Call it only when the rings are full, and before the step's own tokens are
- * inserted. */
+/* Return the token whose entry is in a slot. Call this function only when the rings are full, and before the step's own
+ * tokens are inserted. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;

@@ -1,4 +1,4 @@
-/* engine/observe/observe_evidence.c - which tokens an answer rests on (evidence); the attention of one token in one
+/* engine/observe/observe_evidence.c - on which tokens an answer is based (evidence); the attention of one token in one
  * layer.
  *
  * The evidence of a token is the sum of squares of its attention shares, over some layers, all their KV heads and all
@@ -30,13 +30,13 @@ struct observe_evidence {
 	struct token_attention one;
 	/* The observed layers are the full layers from index `from` up to, but not including, index `to`. If `turns` is
 	 * 1, each token is measured in all observed layers. If `turns` is 2, one token is measured in every second
-	 * observed layer, the next token in the other ones. */
+	 * observed layer, and the next token in the other observed layers. */
 	int32_t from, to, turns;
 	struct sums sum;
-	struct sums step[VERIFY_MOST]; /* evidence of the running step, separate for each of its drafted tokens */
-	/* Used only with a GPU, else NULL. [to - from] copies of the attention of a single decoded token in the
-	 * observed layers. They are added to step[0] after the whole step, so that the host need not wait after each
-	 * layer. */
+	struct sums step[VERIFY_MOST]; /* evidence of the current step, separate for each of its drafted tokens */
+	/* Used only with a GPU; otherwise NULL. [to - from] copies of the attention of a single decoded token in the
+	 * observed layers. The copies are added to step[0] after the whole step, so that the host need not wait after
+	 * each layer. */
 	struct token_kept *kept;
 	int32_t n_kept;
 };
@@ -89,8 +89,8 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((at - e->from - end) % e->turns)
 		return;
-	/* This is the first observed layer of the step. Clear the sums of the previous step: they have been added to
-	 * the evidence, or were dropped. */
+	/* This is the first observed layer of the step. Clear the sums of the previous step, because they have been
+	 * added to the evidence or were dropped. */
 	if (at - e->from < e->turns) {
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);
@@ -183,7 +183,7 @@ struct observe_token {
 	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
-	int32_t layer, head; /* head: KV head; -1: all */
+	int32_t layer, head; /* `head` is the KV head, or -1 for all heads */
 	float *p;            /* [n] share of attention on each token; borrowed */
 	int32_t n;
 };

@@ -1,10 +1,10 @@
-/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries
- * the last decoded token selected; their share of attention; in a bounded cache, the shares of attention on the
- * pinned prefix and the rings.
+/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): the entries that
+ * the last decoded token selected; their share of attention; in a bounded cache, the shares of attention on the pinned
+ * prefix and the rings.
  *
  * To measure a layer, its attention is computed again, or all keys are scanned. Therefore each refresh of the view
- * measures only a few layers, and continues where the last refresh ended. The view shows the mean over the layers,
- * with each layer's latest measurement. */
+ * measures only a few layers, and the next refresh continues with the layers after them. The view shows the mean over
+ * the layers, with each layer's latest measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +23,18 @@ struct layer_selection {
 	struct attn_segment seg[SELECT_SEGMENTS];
 	/* i32 [n_kv_head][..]: copies of the lists of slots in seg[], allocated on first use */
 	struct tensor list[SELECT_SEGMENTS];
-	/* n_seg: number of elements of seg[]; wanted = 1: the next step measures the share of attention and sets
-	 * `now` */
+	/* n_seg is the number of elements of seg[]; if `wanted` is 1, the next step measures the share of attention and
+	 * sets `now` */
 	int n_seg, wanted;
-	/* Share of attention on the selected entries; -1: unknown. `now` is the share measured in the running step,
-	 * `share` the share measured in the last committed step that measured one. */
+	/* Share of attention on the selected entries, or -1 if it is unknown. `now` is the share measured in the
+	 * current step. `share` is the share measured in the last committed step in which it was measured. */
 	double now, share;
 };
-/* Shares of a layer's attention: element 0 is the share on the pinned prefix, element i the share on ring i. The
- * array `now` has the shares measured in the running step. The array `share` has the shares of the last committed
- * step that measured them. wanted = 1: the next step measures them. */
+/* Shares of a layer's attention: element 0 is the share on the pinned prefix, element i the share on ring i. The array
+ * `now` has the shares measured in the current step. The array `share` has the shares of the last committed step in
+ * which they were measured. If `wanted` is 1, the next step measures the shares. */
 struct layer_regions {
-	/* if element 0 of an array is negative, the array is unknown */
+	/* if element 0 of an array is negative, the shares are unknown */
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST];
 	int wanted;
 };
@@ -43,8 +43,8 @@ enum { MASS_CELLS = 4096 };
 /* weight of the old value of a running average when a new measurement is added */
 static const float MASS_KEEP = 0.7f;
 struct layer_mass {
-	/* [MASS_CELLS] `now` has the attention mass in the running step, `mean` the running average of `now`. Both
-	 * are NULL before the first measurement. */
+	/* [MASS_CELLS] `now` has the attention mass in the current step, `mean` the running average of `now`. Both are
+	 * NULL before the first measurement. */
 	float *now, *mean;
 	int now_known, mean_known;
 };
@@ -60,9 +60,9 @@ struct observe_panel {
 	 * attention of a few layers from layer next_attend on. */
 	int32_t next_scan, next_attend;
 	/* number of slots from which the last decoded token selected the entries in sel[]; 0: no token has selected
-	 * any */
+	 * entries yet */
 	int32_t at;
-	/* number of slots from which the token of the running step selects; 0: the token does not select */
+	/* number of slots from which the token of the current step selects; 0: the token does not select */
 	int32_t n_slots;
 	int32_t fresh;
 	double cosine;
@@ -72,7 +72,7 @@ struct observe_panel {
 
 /* ---- selections, and the attention on selected entries ---- */
 
-/* Keep what the token has selected. Copy the lists of slots, because the selector may overwrite its lists in the next
+/* Copy the token's selection, including its lists of slots, because the selector may overwrite its lists in the next
  * layer or step. */
 static void selection_note(struct observe_panel *p, const struct attention *a)
 {
@@ -150,8 +150,8 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 	return sum >= 0 ? MIN(sum, 1) : -1;
 }
 
-/* Measure the share of attention on the selected entries. If a selection serves several tokens, measure it only just
- * before it is replaced. */
+/* Measure the share of attention on the selected entries. If several tokens use one selection, measure it only just
+ * before the selection is replaced. */
 static void selection_measure(struct observe_panel *p, const struct attention *a)
 {
 	struct layer_selection *l = &p->sel[a->layer];
@@ -216,7 +216,7 @@ static void mass_fold(struct observe_panel *p)
 		}
 }
 
-/* Add one head's attention (p->one.share) to the cells of the tokens that got it. */
+/* Add one head's attention (p->one.share) to the cells of the tokens that the head attends to. */
 static void mass_add(struct observe_panel *p, int32_t layer)
 {
 	struct layer_mass *m = &p->mass[layer];
@@ -281,7 +281,7 @@ static void mass_commit(struct layer_mass *m)
 	m->now_known = 0;
 }
 
-/* Forget all but the first n tokens. */
+/* Remove all tokens but the first n. */
 static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n)
 {
 	m->now_known = 0;

@@ -14,8 +14,8 @@ struct mass_window {
 	 * window */
 	float *row;
 	int32_t heads, cap;
-	int32_t slots[WINDOW_TOKENS]; /* [i] number of slots to which the token of row i attends */
-	int32_t n, first;             /* n: number of rows in use; first: index of the oldest row */
+	int32_t slots[WINDOW_TOKENS]; /* [i] number of slots that the token of row i attends to */
+	int32_t n, first;             /* n is the number of rows in use, `first` the index of the oldest row */
 };
 
 uint64_t mass_window_bytes(uint64_t heads, int32_t cap);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All policies in the order of the help text; the first is the default. X(sift) stands for policy_sift. */
+/* All policies in the order of the help text. The first policy is the default. X(sift) stands for policy_sift. */
 #define POLICIES(X)                                                                                                    \
 	X(auto)                                                                                                        \
 	X(full)                                                                                                        \
@@ -38,7 +38,7 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(MIN(len, 40)), name, known);
 }
 
-/* Return the setting named `key`, even one that only older versions had; NULL if the policy never had it. */
+/* Return the setting named `key`, even if only older versions had it. Return NULL if the policy never had it. */
 static const struct param *param_find(const struct policy_def *d, const char *key, size_t len)
 {
 	for (const struct param *p = d->params; p->key; p++)
@@ -63,7 +63,7 @@ static int unknown_key(const struct policy_def *d, const char *key, size_t len, 
 	               (int)(MIN(len, 40)), key, removed ? " any more" : "", known);
 }
 
-/* Parse one setting, "key=value", from text[0 .. len), and set it. */
+/* Parse one setting, "key=value", from the `len` bytes of text, and set it. */
 static int parse_setting(struct policy *par, const char *text, size_t len, struct err *err)
 {
 	const struct policy_def *d = par->def;
@@ -157,7 +157,7 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 	char shortest[256];
 	int rc;
 
-	/* Append the setting. If the text then has it twice, policy_parse() uses the later value. */
+	/* Append the setting. If the text then has the setting twice, policy_parse() uses the later value. */
 	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
 	rc = policy_parse(&par, s.p, err);
 	str_free(&s);

@@ -10,15 +10,15 @@
 extern const struct policy_def policy_sift, policy_refresh; /* policies whose selectors `auto` uses */
 extern const struct policy_def *const policies[];           /* terminated by NULL; the first is the default */
 
-/* Parse a policy's text, "NAME" or "NAME:key=value,..."; NULL or "" = the default policy. Returns 0, or -1 with
- * ERR_USAGE. For an unknown name or key, the message lists the valid names or keys. */
+/* Parse a policy's text, "NAME" or "NAME:key=value,...". NULL or "" stands for the default policy. Returns 0, or -1
+ * with ERR_USAGE. For an unknown name or key, the message lists the valid names or keys. */
 int policy_parse(struct policy *, const char *text, struct err *);
 
 /* ---- policy_settings.c: one policy, without the table ---- */
 
 /* Set the policy to def with all settings at their defaults. */
 void policy_preset(struct policy *, const struct policy_def *);
-/* Set one setting from text[0..len). Return 0, or -1 if the text is not a valid value. */
+/* Set one setting from the `len` bytes of text. Return 0, or -1 if the text is not a valid value. */
 int param_set(struct policy *, const struct param *, const char *text, size_t len);
 /* Write which values a setting accepts, for messages and help. */
 void param_range(const struct param *, char *out, size_t cap);

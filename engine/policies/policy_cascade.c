@@ -4,7 +4,7 @@
 #include "engine/policies/policy.h"
 
 #define SIZE_MOST (1 << 24)
-/* Settings that several of the policies have. OFF(field): offset of the field in the policy's settings. */
+/* Settings that several of the policies have. OFF(field) gives the offset of the field in the policy's settings. */
 #define SINKS(OFF)                                                                                                     \
 	{                                                                                                              \
 		"sinks", PARAM_INT, OFF(sinks), 0, 65536, NULL, "4", "first tokens, which stay for good"               \

@@ -1,7 +1,7 @@
-/* engine/policies/policy_settings.c - the settings of one cache policy: to and from text.
+/* engine/policies/policy_settings.c - converts the settings of one cache policy to and from text.
  *
- * To avoid a circular dependency, nothing here uses the table of policies (policy.c): the table refers to the
- * policies, and they use this file. */
+ * To avoid a circular dependency, this file does not use the table of policies (policy.c): the table refers to the
+ * policies, and the policies use this file. */
 #include "engine/policies/policy.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static void *setting_at(const struct policy *par, const struct param *p)
 	return (unsigned char *)(uintptr_t)par->values + p->off;
 }
 
-/* Return the index of text[0..len) in "a|b|c", or -1. */
+/* Return the index of the `len` bytes of text in a list such as "a|b|c", or -1. */
 static int choice_index(const char *choices, const char *text, size_t len)
 {
 	int i = 0;

@@ -36,14 +36,14 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Return row `at` of the image; NULL if the image has no such row. */
+/* Return row `at` of the image, or NULL if the image has no such row. */
 static const float *row_or_null(const struct attn_image *m, int32_t at)
 {
 	return at >= 0 && at < m->rows ? attn_image_row(m, at) : NULL;
 }
 
-/* Copy columns x - 2 .. x + n + 1 of the row to out[n + 4]. Columns before column `from`, and from column `to` on,
- * are copied as 0. */
+/* Copy columns x - 2 to x + n + 1 of the row to out[n + 4]. Columns before column `from`, and from column `to` on, are
+ * copied as 0. */
 static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
@@ -53,8 +53,8 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* Compute the network's values of row t for columns x .. x + n - 1, at most STRIP columns, and write them to r[x .. x +
- * n). The image that the network sees begins with column `from` and ends before column `to`. */
+/* Compute the network's values of row t for n columns from column x on, and write them to r[x] and later elements; n is
+ * at most STRIP. The image that the network sees begins with column `from` and ends before column `to`. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -127,9 +127,9 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* The last run's values in m->r are still valid for columns `from` to kept - 1, unless row_changed() is 1 for
-	 * the row. If columns were added at the end, the two columns before them are computed again, because they have
-	 * new neighbours. */
+	/* The last run's values in m->r are still valid for the columns from `from` to kept - 1, unless row_changed()
+	 * is 1 for the row. If columns were added at the end, the two columns before them are computed again, because
+	 * they have new neighbours. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

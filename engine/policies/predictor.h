@@ -29,12 +29,12 @@ struct predictor {
 };
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
-/* The image of one KV head: the attention that its last tokens gave to each block. The network's values for each row
- * and column, before the mean over the rows, are kept in `r`, so that the next run can reuse them. Because there are
- * two 3 x 3 convolutions, a changed pixel changes only values at most two rows and two columns away. A new row
- * therefore changes the values in the three newest rows. When the oldest row is removed, the values in the two oldest
- * remaining rows change. A new column changes the values in the last three columns. The result has the same bits as a
- * complete run. */
+/* The image of one KV head: the attention of the last tokens to each block. The network's values for each row and
+ * column, before the mean over the rows, are kept in `r`, so that the next run can reuse them. Because there are two 3
+ * x 3 convolutions, a changed pixel changes only values at most two rows and two columns away. A new row therefore
+ * changes the values in the three newest rows. When the oldest row is removed, the values in the two oldest remaining
+ * rows change. A new column changes the values in the last three columns. The result has the same bits as a complete
+ * run. */
 struct attn_image {
 	/* `rows` is the number of tokens whose attention the image has, `cap` the maximum number of columns */
 	int32_t rows, cap;
@@ -47,13 +47,14 @@ struct attn_image {
 	int32_t from, to;
 };
 
-/* Set up an empty image. a, r: zeroed arrays [rows][cap] for the members of the same names; the caller owns them. */
+/* Set up an empty image. `a` and `r` are zeroed arrays [rows][cap] for the members of the same names. The caller owns
+ * them. */
 void attn_image_init(struct attn_image *, float *a, float *r, int32_t rows, int32_t cap);
 /* Set the first n columns of the image to 0. Later columns must be unused. */
 void attn_image_clear(struct attn_image *, int32_t n);
 /* Replace the oldest row by a new one. Return the new row; the caller fills all `cap` columns. */
 float *attn_image_push(struct attn_image *);
-/* Return row i, 0 = the oldest. After changing it, call attn_image_changed(). */
+/* Return row i; row 0 is the oldest. After changing the row, call attn_image_changed(). */
 static inline float *attn_image_row(const struct attn_image *m, int32_t i)
 {
 	return m->a + (size_t)((m->first + i) % m->rows) * (size_t)m->cap;
@@ -65,19 +66,21 @@ static inline void attn_image_changed(struct attn_image *m)
 
 /* ---- files (predictor_file.c) ---- */
 
-/* What a network is trained for: a model, a block size and a number of rows. A file with another key is not used. */
+/* The properties for which a network is trained: a model, a block size and a number of rows. A file with another key is
+ * not used. */
 struct predictor_key {
 	uint64_t fingerprint; /* fingerprint of the model (hparams.h) */
-	int32_t block, rows;  /* block: KV entries per block; rows: number of rows of an image */
+	int32_t block, rows;  /* `block` is the number of KV entries per block, `rows` the number of rows of an image */
 };
-/* Read the network from the user's file or, if there is none, from the installed file. ERR_USAGE: there is no file at
- * all; the message names the command that trains a network. ERR_FAIL: the file is damaged. */
+/* Read the network from the user's file or, if there is none, from the installed file. If neither file exists, the
+ * error is ERR_USAGE, and the message names the command that trains a network. If the file is damaged, the error is
+ * ERR_FAIL. */
 int predictor_find(struct predictor *, const struct predictor_key *, struct err *);
-/* Check bytes[0 .. n), the contents of a file, and copy the network out of them. path: name of the file for the error
+/* Check the n bytes of a file's contents, and copy the network from them. `path` is the name of the file for the error
  * message. */
 int predictor_parse(struct predictor *, const struct predictor_key *, const void *bytes, size_t n, const char *path,
                     struct err *);
-/* Replace the user's file. Appends its path to *path. */
+/* Replace the user's file. Append the file's path to *path. */
 int predictor_save(const struct predictor *, const struct predictor_key *, struct str *path, struct err *);
 
 /* ---- the forward pass ---- */

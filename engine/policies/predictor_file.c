@@ -160,7 +160,7 @@ int predictor_save(const struct predictor *p, const struct predictor_key *k, str
 	str_addf(&next, "%s.new", path->p + at);
 	rc = folders_make(path->p + at, err);
 	fd = rc ? -1 : open(next.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* a crash may leave a file that is cut short; predictor_parse() then refuses it */
+	/* after a crash the file may be incomplete; predictor_parse() then refuses it */
 	if (!rc && (fd < 0 || write(fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes || fsync(fd)))
 		rc = err_set(err, ERR_FAIL, "cannot write '%s': %s", next.p, strerror(errno));
 	if (fd >= 0 && close(fd) && !rc)

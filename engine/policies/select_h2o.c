@@ -2,11 +2,12 @@
  * entries with the largest attention mass ("heavy"), half are the newest ones.
  *
  * `h2o`: attention mass is the sum of attention from all tokens so far. With each decoded token, one entry drops out of
- * the newest half. It replaces the heavy entry with the least mass, unless its own mass is even less.
+ * the newest half. It replaces the heavy entry with the smallest mass, unless its own mass is even smaller.
  * `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers read everything.
  *
- * The published method (H2O) evicts all other entries. Here they stay, but decoded tokens do not read them. This allows
- * comparison with other policies. The next prefill attends to everything, and then selects anew.
+ * The published method (H2O) evicts all other entries. Here the other entries stay in the cache, but decoded tokens do
+ * not read them. This allows comparison with other policies. The next prefill attends to everything, and then selects
+ * anew.
  *
  * The host sums the mass: about k numbers per token and KV head. After a prefill, h2o+ scans the keys once more with
  * the queries of the last tokens. */
@@ -29,7 +30,7 @@ struct h2o_params {
 struct h2o {
 	/* mass.slots has the slots of the heavy entries, those with the largest attention mass */
 	struct step_mass mass;
-	int selected; /* 1: decoded tokens read only selected entries; 0: they read everything */
+	int selected; /* 1: decoded tokens read only selected entries; 0: they read all entries */
 	/* number of newest slots that are read besides the heavy entries, not counting the token's own slot, which is
 	 * also read */
 	int32_t recent;
@@ -43,7 +44,7 @@ struct h2o {
 	/* only for h2o+: for each of the last tokens, the attention that it gave to each slot; sum[] is the sum over
 	 * these tokens */
 	struct mass_window window;
-	/* only for h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of the running
+	/* only for h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of the current
 	 * prefill */
 	struct tensor query;
 	struct tensor one_query; /* f32 [1][n_head * head_dim]: copy of one row of `query` */
@@ -54,7 +55,7 @@ static const struct h2o_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-/* Return the bytes of `query` and `one_query`, which only h2o+ has. */
+/* Return the size of `query` and `one_query`, which only h2o+ has, in bytes. */
 static uint64_t query_bytes(const struct hparams *hp)
 {
 	return 4 * (WINDOW_TOKENS * (uint64_t)hp->n_layer + 1) * (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
@@ -122,8 +123,8 @@ static size_t heavy_size(const struct selector *s)
 	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
 }
 
-/* Copy the heavy slots to the backend if the host has changed them. Called just before the backend needs them: a copy
- * at the time of the change would make the commit of a step wait. */
+/* Copy the heavy slots to the backend if the host has changed them. This function is called just before the backend
+ * needs the slots: a copy at the time of the change would make the commit of a step wait. */
 static void heavy_write(const struct selector *s)
 {
 	struct h2o *f = s->state;
@@ -158,7 +159,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 
 /* ---- attention mass ---- */
 
-/* Return how many of the step's tokens, counted from its end, have their attention summed. */
+/* Return the number of tokens at the end of the step whose attention is summed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
@@ -198,7 +199,7 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the least mass, if its own mass
+/* A slot has just dropped out of the newest half. Let it replace the heavy slot with the smallest mass, if its own mass
  * is at least as large. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
@@ -213,7 +214,7 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* Called after the step's tokens have attended. For decoded tokens, copy the sums to where the host can read them
+/* Called after the attention of the step's tokens. For decoded tokens, copy the sums to where the host can read them
  * without waiting (step_mass_show()). For prefill tokens under h2o+, store the queries of the last tokens until the
  * step is committed. */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -350,7 +351,7 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* Under h2o, the sums include removed tokens and cannot be corrected, so everything is prefilled again. Under
+	/* Under h2o, the sums include removed tokens and cannot be corrected, so all tokens are prefilled again. Under
 	 * h2o+, the sums are of the last s->tail tokens only, so only these tokens are prefilled again. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }

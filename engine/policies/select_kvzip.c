@@ -1,13 +1,16 @@
-/* engine/policies/select_kvzip.c - the policy `kvzip`: after a text was read, the model repeats it, and the entries to
- * which it then attends most are selected. Tokens decoded later read these entries and all that follow the text.
+/* engine/policies/select_kvzip.c - the policy `kvzip`: after a text was read, the model repeats the text, and the
+ * entries with the most attention during the repetition are selected. Tokens decoded later read these entries and all
+ * entries after the text.
  *
  * An entry's score is the largest probability that any token of the repetition gives it, in any query head of its KV
  * head. One threshold applies to all layers and KV heads, so their lists of slots have different lengths. The score
- * depends on no question: the selection is made once, and serves all later ones.
+ * does not depend on a question: the selection is made once, and is used for all later questions.
  *
- * KVzip (Kim et al. 2025, arXiv 2505.23416) evicts the other entries. Here they stay unread, and prompts read
- * everything. A sequence grows: each prefill of at least REPEAT_LEAST tokens ends a section, whose entries are selected
- * among those of the section alone. A rollback drops the sections that it cuts. */
+ * KVzip (Kim et al. 2025, arXiv 2505.23416) evicts the other entries. Here the other entries stay in the cache, and
+ * prompt tokens read all entries.
+ *
+ * A sequence grows: each prefill of at least REPEAT_LEAST tokens ends a section, whose entries are selected among the
+ * entries of this section alone. A rollback drops each section of which it removes tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +19,10 @@
 #include "engine/cache/serialize.h"
 
 enum {
-	REPEAT_LEAST = 32, /* fewer new tokens are not repeated, but read whole */
-	FIRST = 4,         /* the first tokens of the sequence are always selected (attention sinks) */
-	DIGITS = 1 << 16,  /* scores are sorted by their upper and then by their lower 16 bits */
+	/* if a prefill has fewer new tokens, they are not repeated, and all their entries are read */
+	REPEAT_LEAST = 32,
+	FIRST = 4,        /* this many tokens at the beginning of the sequence are always selected (attention sinks) */
+	DIGITS = 1 << 16, /* scores are sorted by their upper and then by their lower 16 bits */
 };
 
 struct kvzip_params {
@@ -29,17 +33,17 @@ struct kvzip {
 	/* [n_layer] f32 [n_kv_head][cap]: the largest probability so far of each slot of the section that is being
 	 * repeated; column 0 is the section's first slot */
 	struct tensor *score;
-	/* [n_layer] i32 [n_kv_head][cap]: selected slots, ascending; after the end of a head's list, up to the longest
-	 * list of the layer, slot 0 */
+	/* [n_layer] i32 [n_kv_head][cap]: selected slots, ascending; a head's list that is shorter than the longest
+	 * list of the layer is filled up with slot 0 */
 	struct tensor *slots;
 	struct tensor *length; /* [n_layer] i32 [1][n_kv_head]: number of selected slots */
 	int32_t *longest;      /* [n_layer] largest of these lengths */
 	int32_t *end;          /* [sections] number of tokens at the end of each section, ascending */
 	int32_t sections;
-	int32_t seen;     /* number of tokens that the selector knows, from commits and snapshots */
-	int32_t to;       /* end of the section that is being repeated */
-	uint32_t *buf;    /* [cap] scores of a head, as bits of floats, or slots of a head */
-	uint32_t *digits; /* [DIGITS] how many scores have a digit */
+	int32_t seen;     /* number of tokens that the selector has seen in commits and snapshots */
+	int32_t to;       /* end of the section that is being repeated, in tokens */
+	uint32_t *buf;    /* [cap] scores of a head, as the bits of floats, or slots of a head */
+	uint32_t *digits; /* [DIGITS] for each digit, the number of scores that have it */
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] 1 for the tokens of a step that repeat the text */
 	int32_t weight_cap;
@@ -50,7 +54,7 @@ static const struct kvzip_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-/* Return the end of the last section, from which on all slots are read. */
+/* Return the end of the last section. All slots after it are read. */
 static int32_t sections_end(const struct kvzip *f)
 {
 	return f->sections ? f->end[f->sections - 1] : 0;
@@ -142,7 +146,7 @@ static void list_write(struct selector *s, int32_t layer, int32_t head, int32_t 
 	s->kv->be->ops->write(s->kv->be, t, 4 * ((size_t)head * (size_t)t->cols + (size_t)at), slot, 4 * (size_t)n);
 }
 
-/* After lists have changed: find the longest list of each layer, and fill up the others with slot 0. */
+/* After lists have changed, find the longest list of each layer, and fill up the other lists with slot 0. */
 static void lists_level(struct selector *s)
 {
 	struct kvzip *f = s->state;
@@ -160,7 +164,7 @@ static void lists_level(struct selector *s)
 	}
 }
 
-/* Cut all lists to the slots of the first `sections` sections. */
+/* Shorten all lists to the slots of the first `sections` sections. */
 static void sections_cut(struct selector *s, int32_t sections)
 {
 	struct kvzip *f = s->state;
@@ -218,7 +222,8 @@ static const struct attn_probe *kvzip_probe(struct selector *s, const struct ste
 	return &f->probe;
 }
 
-/* Read the scores of the section in one head to f->buf, as the bits of floats, which have the order of the floats. */
+/* Read the scores of the section in one head to f->buf, as the bits of floats. The integers with these bits are in the
+ * same order as the floats. */
 static void scores_read(struct selector *s, int32_t layer, int32_t head)
 {
 	struct kvzip *f = s->state;
@@ -253,7 +258,7 @@ static uint32_t digit_cut(struct selector *s, int64_t upper, uint64_t *keep)
 	return d;
 }
 
-/* Append the slots of the section whose scores are at least `least` to the lists. */
+/* Append the slots of the section whose scores are at least `least` to the lists of selected slots. */
 static void lists_extend(struct selector *s, uint32_t least)
 {
 	struct kvzip *f = s->state;
@@ -290,7 +295,7 @@ static void kvzip_repeated(struct selector *s)
 
 /* ---- reading ---- */
 
-/* List in seg[] what a token reads: the selected slots, and all slots behind the last section. */
+/* List in seg[] the slots that a token reads: the selected slots, and all slots after the last section. */
 static int kvzip_segments(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
                           struct attn_segment seg[SELECT_SEGMENTS])
 {
@@ -353,7 +358,8 @@ static int32_t kvzip_rewind(struct selector *s, int32_t n)
 	struct kvzip *f = s->state;
 	int32_t sections = f->sections;
 
-	/* Entries of other tokens come from another policy: the end of their prefill must be computed again. */
+	/* The entries of the other tokens come from another policy, so the end of their prefill must be computed
+	 * again. */
 	if (n > f->seen)
 		return n - 1;
 	f->seen = n;

@@ -1,5 +1,5 @@
-/* engine/policies/select_mass.h (private to engine/policies/select_*.c) - selection by attention mass, which is the
- * sum of the attention that a slot gets. While the tokens of a step attend, the backend adds it up; the slots with
+/* engine/policies/select_mass.h (private to engine/policies/select_*.c) - selection by attention mass, which is the sum
+ * of the attention to a slot. While the attention of a step's tokens is computed, the backend sums it. The slots with
  * the largest sums are selected. */
 #ifndef WEIR_SELECT_MASS_H
 #define WEIR_SELECT_MASS_H
@@ -11,13 +11,14 @@ struct step_mass {
 	/* [n_layer] f32 [n_kv_head][columns in use]: attention that each slot got from this step's tokens */
 	struct tensor *sums;
 	/* Used only with a GPU: [n_layer] copies of `sums` in host memory. They are made within the step, so that the
-	 * host need not wait when it reads them. cols = 0: this layer's sums were not copied. */
+	 * host need not wait when it reads them. If the member `cols` of a copy is 0, this layer's sums were not
+	 * copied. */
 	struct tensor *host;
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
-	/* `n` is the number of selected slots per layer and KV head, `most` the largest number possible */
+	/* `n` is the number of selected slots per layer and KV head, `most` the largest value that n can have */
 	int32_t n, most;
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] for each token of the step: 1 if its attention is summed, else 0 */
+	float *weight; /* [weight_cap] for each token of the step, 1 if its attention is summed, otherwise 0 */
 	int32_t weight_cap;
 	float *buf; /* [cap] mass of one head, on the host */
 };
@@ -32,16 +33,16 @@ const struct attn_probe *step_mass_probe(struct step_mass *, const struct select
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
 /* Return the tensor for the sums of a layer, with at least `cols` columns. Its values are undefined. */
 struct tensor *step_mass_sums(struct step_mass *, int32_t layer, int32_t cols);
-/* Copy the sums of a layer to host memory, so that step_mass_head() need not wait for the GPU. Call it within the step,
- * after the sums were computed. On the CPU it does nothing. */
+/* Copy the sums of a layer to host memory, so that step_mass_head() need not wait for the GPU. Call this function
+ * within the step, after the sums were computed. With a CPU it does nothing. */
 void step_mass_show(struct step_mass *, const struct selector *, int32_t layer);
-/* Copy the first n sums of one KV head to the host. The result is valid until the next call. */
+/* Copy the first n sums of one KV head to the host, and return the copy. It is valid until the next call. */
 const float *step_mass_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, int32_t n);
 /* Overwrite the first n sums of one KV head with x[n]. */
 void step_mass_set_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, const float *x,
                         int32_t n);
 /* Select m->n of the first `columns` slots of a layer. First replace each sum by the largest sum among `pool` slots
- * around it (max pooling); then select the slots with the largest sums. */
+ * around its slot (max pooling); then select the slots with the largest sums. */
 void step_mass_select(struct step_mass *m, const struct selector *, int32_t layer, int32_t columns, int32_t pool);
 /* Save or load the selected slots of one layer, for a cache of n_slots slots. */
 void step_mass_archive(struct step_mass *, const struct selector *, struct serializer *, int32_t layer,

@@ -4,9 +4,9 @@
  *
  * The network (predictor.h) sees the history of a KV head: a table with a row for each of the last tokens and a column
  * for each block. An element is the largest probability that the token gave to an entry of the block. The table starts
- * with the last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did not
- * read count as 0. To correct that, each `calibrate`-th token scans all keys for its row, but reads no more entries
- * than other tokens.
+ * with the last tokens of the prefill. After the attention of a decoded token, its row is added. Entries that the token
+ * did not read count as 0 in the row. To correct this error, each `calibrate`-th token scans all keys for its row, but
+ * reads no more entries than other tokens.
  *
  * Differences from the published method: query heads that share a KV head have one history, with their largest
  * probabilities. The newest entries, which are always read, begin at a block's border. There may be up to one block
@@ -36,19 +36,19 @@ struct predict_params {
 struct predict {
 	struct predictor net;
 	struct step_mass mass; /* mass.slots has the slots of the selected blocks */
-	/* f32 [n_layer * rows][n_head * head_dim]: queries of the last tokens of the running prefill */
+	/* f32 [n_layer * rows][n_head * head_dim]: queries of the last tokens of the current prefill */
 	struct tensor query;
 	struct tensor one_query; /* f32 [1][n_head * head_dim]: copy of one row of `query` */
 	/* [n_layer * n_kv_head] for each KV head, the attention of the last tokens (its history) */
 	struct attn_image *image;
 	float *a, *r;  /* [n_layer * n_kv_head][rows][cols] memory for the members `a` and `r` of image[] */
 	float *score;  /* [n_layer * n_kv_head][cols] predicted attention to each block */
-	int32_t *list; /* [n_layer * n_kv_head][mass.most] selected slots */
+	int32_t *list; /* [n_layer * n_kv_head][mass.most] selected slots on the host */
 	int32_t cols;  /* number of blocks in the whole context */
 	int32_t n;     /* number of rows (tokens) in use in image[]; 0: no token's attention is known */
 	int32_t start; /* length of the sequence at the end of the last prefill */
-	/* mass.slots has the slots that were selected for the next token, from this number of slots; 0: nothing is
-	 * selected for the next token yet */
+	/* number of slots from which the slots in mass.slots were selected, for the next token; 0: nothing is selected
+	 * for the next token yet */
 	int32_t selected_for;
 };
 
@@ -70,7 +70,7 @@ static int32_t blocks_of(const struct predict_params *par, int32_t slots)
 	return slots / par->block + (slots % par->block != 0);
 }
 
-/* Decide which of n_slots slots a token reads. Return 0 if it reads all of them. */
+/* Decide which of n_slots slots a token reads. Return 0 if the token reads all slots. */
 static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
 {
 	int32_t k = entry_count_of(par->k, n_slots), last = MAX(par->last, own);
@@ -89,8 +89,8 @@ static int32_t entries_of(const struct predict_params *par, int own, int32_t n_s
 	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
 }
 
-/* Return the maximum number of entries that a token selects in a sequence of up to cap tokens. Setting k limits this
- * number, but at least one block can always be selected. */
+/* Return the maximum number of entries that a token selects in a sequence of up to cap tokens. The setting k limits
+ * this number, but at least one block can always be selected. */
 static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
@@ -180,14 +180,14 @@ static uint32_t rank_of(float score)
 }
 
 /* Write the slots of the n blocks with the highest scores to slots[], in ascending order. score[i] is the score of
- * block `from` + i. Of blocks with equal scores, the later ones are selected. */
+ * block `from` + i. If blocks have equal scores, the later blocks are selected. */
 static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
 {
 	uint32_t rank = 0, mask = 0;
 	int32_t left = n, equal = 0, at = 0;
 
-	/* Find the lowest rank that is selected, byte by byte (radix select). left: number of blocks with exactly this
-	 * rank that are selected. */
+	/* Find the lowest rank that is selected, byte by byte (radix select). `left` is the number of selected blocks
+	 * with exactly this rank. */
 	for (int shift = 24; shift >= 0; shift -= 8) {
 		int32_t count[256] = { 0 };
 		int digit = 255;
@@ -310,7 +310,7 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 }
 
 /* Set mass.sums to the logarithms of a query's probabilities on the first n_slots slots. Query heads that share a KV
- * head share its row: it has their largest probabilities. */
+ * head have one row together, with their largest probabilities. */
 static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -431,8 +431,8 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* Forget the history of all KV heads. The last tokens of the next prefill start a new history. So return the length n
- * reduced by these tokens: the caller must prefill them again. */
+/* Clear the history of all KV heads. The last tokens of the next prefill start a new history. So return n minus the
+ * number of these tokens: the caller must prefill them again. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;

@@ -2,11 +2,11 @@
  * could have the highest scores.
  *
  * A page is `page` consecutive slots. The smallest and the largest key value of each page are stored, per KV head and
- * channel. With a query they give an upper bound of the scores of the page's keys. The k / page pages with the largest
- * bounds are read whole. The last page is always one of them.
+ * channel. With a query these values give an upper bound of the scores of the page's keys. The k / page pages with the
+ * largest bounds are read whole. The last page is always one of them.
  *
  * bound=raw is the published method. If several query heads share a KV head, the bound of a page is the largest of
- * their bounds. By default the first two layers read everything. bound=soft compares the softmax of each query head's
+ * their bounds. By default the first two layers read all entries. bound=soft compares the softmax of each query head's
  * bounds, because otherwise heads with large scores would dominate the selection. The first page and the newest
  * SOFT_RECENT slots are always read.
  *
@@ -18,8 +18,8 @@
 #include "engine/cache/cache.h"
 
 /* With setting bound=raw a token reads at least MIN_PAGES pages. With bound=soft a token always reads the newest
- * SOFT_RECENT slots. The setting `dense` is the number of first layers that read everything. DENSE_PUBLISHED stands for
- * RAW_DENSE layers with bound=raw, and for none with bound=soft. */
+ * SOFT_RECENT slots. The setting `dense` is the number of layers, from the first one on, that read all entries. Its
+ * value DENSE_PUBLISHED stands for RAW_DENSE layers with bound=raw, and for no layers with bound=soft. */
 enum { MIN_PAGES = 3, SOFT_RECENT = 49, RAW_DENSE = 2, DENSE_PUBLISHED = -1 };
 
 enum { BOUND_SOFT, BOUND_RAW };
@@ -54,15 +54,15 @@ static int32_t pages_of(const struct quest_params *par, int32_t slots)
 	return slots / par->page + (slots % par->page != 0);
 }
 
-/* Return how many of the last pages are always read with bound=soft. They contain the newest SOFT_RECENT slots, even if
- * the last page has only one slot. */
+/* Return how many of the last pages are always read with bound=soft. These pages contain the newest SOFT_RECENT slots,
+ * even if the last page has only one slot. */
 static int32_t soft_last(const struct quest_params *par)
 {
 	return 1 + pages_of(par, SOFT_RECENT - 1);
 }
 
-/* Return the number of pages that a token reads if it does not read everything. With setting bound=soft some pages are
- * always read; then at least one more page is selected. */
+/* Return the number of pages that a token reads if it does not read all pages. With setting bound=soft some pages are
+ * always read. Then at least one more page is selected. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
 	int32_t n = entry_count_of(par->k, n_slots) / par->page,
@@ -153,15 +153,16 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 				  .first = soft,
 				  .last = soft ? soft_last(par_of(s)) : 1,
 			  });
-	/* Compute the number of slots in the selected pages. Pages are in ascending order, and the newest page is
-	 * always selected. So the last page in the list is the newest page. Only this page may be partly filled. */
+	/* Compute the number of slots in the selected pages. The list of pages is in ascending order, and the newest
+	 * page is always selected, so it is the last page in the list. Only the newest page may be partly filled. */
 	n = (k - 1) * page + n_slots - (pages - 1) * page;
 	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
 	seg[0] = (struct attn_segment){ .q = q, .slots = &f->slots, .n_slots = n };
 	return 1;
 }
 
-/* Roll back to the first n tokens. If the last page has lost keys, recompute its bounds from the keys that remain. */
+/* Roll back to the first n tokens. If keys were removed from the last page, recompute its bounds from the keys that
+ * remain. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	int32_t rest = n % par_of(s)->page;

@@ -1,5 +1,5 @@
 /* engine/policies/select_recent.c - the policy `streaming++`: decoded tokens read the first entries (attention sinks)
- * and the newest ones. Every stride-th token reads everything. */
+ * and the newest entries. Every stride-th token reads all entries. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void recent_end(struct selector *s, const struct step *st, int32_t n_slot
 }
 
 /* Roll back to the first n tokens. If the end of the last prefill is removed, the last remaining token must be
- * prefilled again: strides are counted from the end of a prefill. */
+ * prefilled again, because strides are counted from the end of a prefill. */
 static int32_t recent_rewind(struct selector *s, int32_t n)
 {
 	struct recent *f = s->state;

@@ -1,18 +1,18 @@
 /* engine/policies/select_refresh.c - the policies `refresh` and `recycled`. A set of k entries per KV head is selected
  * from the whole cache, and many decoded tokens read this set before a new one is selected.
  *
- * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. Setting
- * `group` says how the probabilities of the query heads that share a KV head are reduced: to their maximum, to their
- * mean, or to the probability for the first head. Later tokens read the set and the tokens since the selection. The
- * first of them reads k + 1 entries. Each token after it drops the entry with the lowest score from the set, so that it
- * reads k + 1 entries, too. A set is stored in descending order of scores, so that the list can simply be cut off.
- * After more than k + 1 tokens without a selection, only the newest k + 1 tokens are read.
+ * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. The
+ * setting `group` defines how the probabilities of the query heads that share a KV head are reduced: to their maximum,
+ * to their mean, or to the probability of the first head. Later tokens read the set and the tokens since the selection.
+ * The first of them reads k + 1 entries. Each token after it drops the entry with the lowest score from the set, so
+ * that it reads k + 1 entries, too. A set is stored in descending order of scores, so that entries are dropped by
+ * shortening the list. After more than k + 1 tokens without a selection, only the newest k + 1 tokens are read.
  *
  * `recycled` selects a new set every `stride` tokens. `refresh` decides in each layer separately: every few tokens
  * (setting `qc`) it compares the query, averaged over the heads, with the query of the layer's last selection. If their
  * cosine is at most setting `s`, the layer selects a new set.
  *
- * With scan=kv a token that selects attends to everything, as published. With scan=k it scans all keys, but attends
+ * With scan=kv a token that selects attends to all entries, as published. With scan=k it scans all keys, but attends
  * only to the new set. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
@@ -39,28 +39,28 @@ struct refresh {
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
 	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of the first query head of each KV head */
 	struct picks picks;
-	/* f32 [n_layer][head_dim] each. Row l of mean[i] is the averaged query of the token that selected the set
-	 * picks.slot[l][i]. The average is over the query heads. */
+	/* f32 [n_layer][head_dim] each. Row l of mean[i] is the query, averaged over the query heads, of the token that
+	 * selected the set picks.slot[l][i]. */
 	struct tensor mean[2];
-	/* i32 [1][n_layer]: 1 = the last comparison of queries found a cosine of at most setting s, so the layer
+	/* i32 [1][n_layer] 1: the last comparison of queries found a cosine of at most the setting s, so the layer
 	 * selects a new set */
 	struct tensor turned;
 	struct tensor cosine; /* f32 [1][n_layer]: cosine found by the last comparison of queries */
 	int32_t *flag;        /* [n_layer]: copy of `turned` in host memory */
 	float *same;          /* [n_layer]: copy of `cosine` in host memory */
-	/* [n_layer]: 1 = in the running step, the backend compares queries to decide whether the layer selects a new
+	/* [n_layer] 1: in the current step, the backend compares queries to decide whether the layer selects a new
 	 * set */
 	uint8_t *compared;
-	uint8_t *due;   /* [n_layer]: 1 = the running step may replace the layer's set */
-	uint8_t *knows; /* [n_layer]: 1 = same[] has the cosine that the last step found */
+	uint8_t *due;   /* [n_layer] 1: the current step may replace the layer's set */
+	uint8_t *knows; /* [n_layer] 1: same[] has the cosine that the last step found */
 	/* Length of the sequence after the last prefill. Counting from this point, a layer may select a new set every
-	 * qc tokens. If setting qc is 0, it does so every `stride` tokens. */
+	 * qc tokens or, if the setting qc is 0, every `stride` tokens. */
 	int32_t start;
-	/* Counts of pairs (token, layer). `asked`: pairs in which the token read a set of selected slots. `chose`:
-	 * pairs in which the token selected a new set. */
+	/* Counts of pairs (token, layer). `asked` counts the pairs in which the token read a set of selected slots,
+	 * `chose` those in which the token selected a new set. */
 	int64_t asked, chose;
-	/* Counts since init(). `tokens`: generated tokens that read sets of selected slots. `selections`, [n_layer]:
-	 * new sets that each layer has selected. */
+	/* Counts since init(). `tokens` is the number of generated tokens that read sets of selected slots.
+	 * selections[n_layer] is the number of new sets that each layer has selected. */
 	int64_t tokens, *selections;
 };
 
@@ -124,8 +124,8 @@ static void refresh_release(struct selector *s)
 /* ---- comparing queries ---- */
 
 /* Average row i of `raw` (the step's unrotated queries) over the heads. Store the result as the query of the set that
- * is being selected. If `compare` is 1, also compare it with the query of the layer's current set, and set the layer's
- * flag if the cosine is at most setting s. */
+ * is being selected. If `compare` is 1, also compare the result with the query of the layer's current set, and set the
+ * layer's flag if the cosine is at most the setting s. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -253,10 +253,11 @@ static int set_segments(const struct pick *set, const struct tensor *q, int32_t 
 	return n;
 }
 
-/* List in seg[] what a token reads, for both outcomes of the comparison of queries: the layer selects a new set, or it
- * keeps the old set. The backend compares the queries and sets a flag, and the host does not wait for the flag. The
- * segments of each outcome have the flag as their predicate, so the backend reads the segments of one outcome. With the
- * settings update=no and scan=k, a token reads the old set in both outcomes, so the segments have no predicate. */
+/* List in seg[] the slots that a token reads, for both outcomes of the comparison of queries: the layer selects a new
+ * set, or it keeps the old set. The backend compares the queries and sets a flag, and the host does not wait for the
+ * flag. The segments of each outcome have the flag as their predicate, so the backend reads the segments of one
+ * outcome. With the settings update=no and scan=k, a token reads the old set in both outcomes, so the segments have no
+ * predicate. */
 static int either_segments(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                            const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
@@ -382,7 +383,7 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Forget all sets. Return n if the next decoded token can select new sets. Return n - 1 if the last token must be
+/* Discard all sets. Return n if the next decoded token can select new sets. Return n - 1 if the last token must be
  * prefilled again, so that it selects them: the last token of every prefill selects sets. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
@@ -396,8 +397,8 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* Return how many drafted tokens a VERIFY step may have. A token that selects or may select must be the last of them,
- * because later tokens would read its set. */
+/* Return how many drafted tokens a VERIFY step may have. A token that selects or may select must be the last token of
+ * the step, because later tokens would read its set. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;

@@ -1,10 +1,10 @@
-/* engine/policies/select_sift.c - the policy `sift`: each decoded token selects what it reads, by a scan of low-bit
- * keys.
+/* engine/policies/select_sift.c - the policy `sift`: each decoded token selects the entries that it reads, by a scan of
+ * low-bit keys.
  *
  * The "key sketch" stores each key value in 2, 4 or 8 bits. Each decoded token scores all entries with its own query
  * and the key sketch. Then it attends to the k entries per KV head with the highest scores, in full precision. In small
  * models attention changes from token to token. So an imprecise selection for each token recovers more attention than a
- * precise one every few tokens.
+ * precise selection every few tokens.
  *
  * With split=need, layers get different numbers of entries, because attention is spread over more entries in some
  * layers than in others. The last tokens of a prefill show how many entries have 95 % of the probability in each layer.
@@ -30,14 +30,14 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	/* [n_layer]: the key sketch of each layer, u8. Layers with a sliding window have none. With bits=16 no layer
-	 * has one. */
+	/* [n_layer] the key sketch of each layer, u8; layers with a sliding window have no key sketch, and with bits=16
+	 * no layer has one */
 	struct tensor *sketch;
 	/* Scores and selected slots of one token. In a step that verifies drafted tokens, each token has its own
 	 * element of choice[]. The first element is always allocated, the others on first use. */
 	struct choice {
 		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
-		struct tensor slots; /* i32 [n_kv_head][most + sample] */
+		struct tensor slots; /* i32 [n_kv_head][most + sample]: selected slots */
 		/* f32 [n_kv_head][most + sample]: log weights of sampled entries; no data if there is no sample */
 		struct tensor bias;
 		struct scan_args scan;
@@ -47,19 +47,19 @@ struct sift {
 	int32_t start;            /* length of the sequence at the end of the last prefill */
 	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over observed tokens and query heads */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap]: for each token of the step, 1 if its attention is observed, else 0 */
+	float *weight; /* [weight_cap] for each token of the step, 1 if its attention is observed, otherwise 0 */
 	int32_t weight_cap;
 	/* [n_layer] number of entries that together get 95 % (SPREAD_SHARE) of the attention probability */
 	double *spread;
 	int has_spread;
-	/* [n_layer]: scratch. split_layer[] lists the layers that select; split_k[] has the number of entries of each
-	 * of them. */
+	/* [n_layer] scratch memory. split_layer[] lists the layers that select. split_k[] has the number of entries of
+	 * each of these layers. */
 	int32_t *split_layer, *split_k;
-	/* [n_layer]: scratch; for each layer in split_layer[], the number of entries that together get 95 %
+	/* [n_layer] scratch memory; for each layer in split_layer[], the number of entries that together get 95 %
 	 * (SPREAD_SHARE) of the attention probability */
 	double *split_spread;
 	/* k[l] is the number of entries that a token reads in layer l when k_slots slots of the cache are in use;
-	 * INT32_MAX = all entries. If k_slots is 0, k[] has not been computed yet. */
+	 * INT32_MAX stands for all entries. If k_slots is 0, k[] has not been computed yet. */
 	int32_t *k, k_slots;
 };
 
@@ -177,7 +177,7 @@ static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t 
 
 /* ---- selection ---- */
 
-/* Compute f->k: how many entries each layer reads if there are n_slots slots. */
+/* Compute f->k, the number of entries that each layer reads if there are n_slots slots. */
 static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
@@ -327,9 +327,9 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* Roll back to the first n tokens. If they include the whole last prefill, return n: the spread of attention was
- * measured at its end. Otherwise return n - s->tail: the last s->tail tokens are prefilled again, to measure the
- * spread. */
+/* Roll back to the first n tokens. If these include the whole last prefill, return n: the spread of attention was
+ * measured at the end of the prefill. Otherwise return n - s->tail: the last s->tail tokens must be prefilled again, to
+ * measure the spread. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
@@ -341,9 +341,9 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 	return n >= s->tail ? n - s->tail : 0;
 }
 
-/* Return how many tokens can attend together: as many as fit the current block of the key sketch. The keys of all these
- * tokens are added to the sketch before the first token scans it. A key that fills a block changes the sketch of the
- * block's older keys, so its token must be the last of them. */
+/* Return for how many tokens attention can be computed together: for as many as fit the current block of the key
+ * sketch. The keys of all these tokens are added to the sketch before the first token scans it. If a key fills a block,
+ * the sketch of the block's older keys changes, so the token with this key must be the last one. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;

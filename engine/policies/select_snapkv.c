@@ -2,8 +2,9 @@
  * decoded tokens. They are the entries of the prefill's last `window` tokens, and the entries to which these tokens
  * attend most (max-pooled attention mass). Tokens decoded later are all read.
  *
- * The published method (SnapKV) evicts all other entries. Here they stay, but decoded tokens do not read them. This
- * allows comparison with other policies. The next prefill attends to everything, and then selects anew. */
+ * The published method (SnapKV) evicts all other entries. Here the other entries stay in the cache, but decoded tokens
+ * do not read them. This allows comparison with other policies. The next prefill attends to all entries, and then
+ * selects anew. */
 #include "engine/policies/select_mass.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct snapkv_params {
 
 struct snapkv {
 	struct step_mass mass;
-	int selected; /* 1: decoded tokens read only selected entries; 0: they read everything */
+	int selected; /* 1: decoded tokens read only selected entries; 0: they read all entries */
 	int32_t from; /* all slots from this one on are read, in addition to the selected slots */
 };
 
@@ -45,7 +46,7 @@ static void snapkv_release(struct selector *s)
 	step_mass_release(&((struct snapkv *)s->state)->mass, s);
 }
 
-/* List in seg[] what a token reads: the selected slots, and all slots from f->from on. */
+/* List in seg[] the slots that a token reads: the selected slots, and all slots from f->from on. */
 static int snapkv_segments(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
                            struct attn_segment seg[SELECT_SEGMENTS])
 {
@@ -72,7 +73,7 @@ static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots
 	return snapkv_segments(s, layer, NULL, n_slots, seg);
 }
 
-/* Return how many of the step's tokens, counted from its end, have their attention summed. */
+/* Return the number of tokens at the end of the step whose attention is summed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)

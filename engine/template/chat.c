@@ -13,10 +13,11 @@
 struct chat_template {
 	char name[32];
 	struct jinja *jinja;
-	int channels; /* 1 = answers have channels */
-	/* [role] 1 = the template shows the role's text only if it is given as a list of parts (choose_parts()) */
+	int channels; /* 1: answers have channels */
+	/* [role] 1: the template shows the text of the role only if the text is given as a list of parts
+	 * (choose_parts()) */
 	int in_parts[ROLE_ASSISTANT + 1];
-	int loses_question; /* 1 = the rendered text is the same for all questions (choose_parts()) */
+	int loses_question; /* 1: the rendered text is the same for all questions (choose_parts()) */
 };
 
 /* ---- names ---- */
@@ -156,10 +157,10 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_range *range;
-	/* A run is a range of one message that has been copied unchanged to the end of the text. The next piece of the
-	 * message may extend it. */
-	int32_t last;     /* index of the message from which the run was copied; -1 = there is no run */
-	size_t from, at;  /* where the run starts. from: offset in the message; at: offset in the text */
+	/* A run is a range of one message that has been copied without changes to the end of the text. The next piece
+	 * of the message may extend the run. */
+	int32_t last;     /* index of the message from which the run was copied; -1: there is no run */
+	size_t from, at;  /* where the run starts: `from` is its offset in the message, `at` its offset in the text */
 	const char *next; /* points into the message, to the byte after the run */
 };
 
@@ -243,7 +244,7 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	return rc;
 }
 
-/* Render a single question with these flags, and return the text; "" if the template refuses it. */
+/* Render a single question with these flags, and return the text, or "" if the template refuses the question. */
 static struct str render_question(const struct chat_template *t, unsigned flags)
 {
 	struct chat_msg m = { .role = ROLE_USER, .text = "Hi", .len = 2 };
@@ -284,8 +285,8 @@ int chat_flag_matters(const struct chat_template *t, unsigned flag)
 
 /* ---- capabilities of a template, found by rendering ---- */
 
-/* 1 if the rendered text contains the text of every message m[n]; 0 if it lacks one; -1 if the template refuses the
- * messages. */
+/* 1 if the rendered text contains the text of every message m[n]; 0 if the text of a message is missing; -1 if the
+ * template refuses the messages. */
 static int shows_all(const struct chat_template *t, const struct chat_msg *m, size_t n)
 {
 	struct chat_text text = { 0 };
@@ -310,9 +311,9 @@ static const struct chat_msg said[] = {
 	SAID(ROLE_USER, "Is u7zq?"),
 };
 
-/* 1 if the rendered text changes with the text of message `which`; 0 if not; -1 if the template refuses the messages.
- * The messages are rendered twice, the second time with the bytes of message `which` reversed. So the result is 1 even
- * for a template that changes or shortens the message. */
+/* 1 if the rendered text changes with the text of message `which`; 0 if it does not change; -1 if the template refuses
+ * the messages. The messages are rendered twice, the second time with the bytes of message `which` reversed. So the
+ * result is 1 even for a template that changes or shortens the message. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];

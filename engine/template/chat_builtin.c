@@ -36,7 +36,8 @@
 #define CHATML_DEFAULT(system)                                                                                         \
 	"{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n" system "<|im_end|>\\n' }}{% endif %}" CHATML
 
-/* Parts of templates that show the reasoning of answers after the last question, and remove all earlier reasoning. */
+/* Parts of templates that show the reasoning in answers to the last question, and remove the reasoning in earlier
+ * answers. */
 #define LAST_QUESTION                                                                                                  \
 	"{% set ns = namespace(last=messages|length - 1) %}"                                                           \
 	"{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"

@@ -1,9 +1,10 @@
 /* engine/template/render.c - turns a conversation into tokens, again after each change.
  *
- * Rendering the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
- * Tokens of their common beginning and of their common end are copied, and only the text between the two is tokenized.
+ * Rendering the text takes little time, tokenizing it takes much. So the new text is compared with the text of the last
+ * rendering. Tokens of the common beginning and of the common end are copied, and only the text between these two is
+ * tokenized.
  *
- * Tokens depend on the text around them. So the text that is tokenized begins and ends at a cut, which is an offset
+ * Tokens depend on the text around them. So the text that is tokenized begins and ends at a "cut", which is an offset
  * where the text can be split without changing its tokens: the end of an answer with sampled ids, the start of a
  * control token, or the end of a word (vocab_cuts()). */
 #include "engine/template/chat.h"
@@ -26,8 +27,8 @@ struct rendered_text {
 	struct chat_text t;
 	struct verbatim *verb; /* the answers with sampled ids, in the order of the text */
 	size_t n_verb;
-	/* number of tokens before the tokens of the text: 1 = there is a BOS, added because the template does not write
-	 * one; 0 = none */
+	/* number of tokens before the tokens of the text; 1: there is a BOS, which was added because the template does
+	 * not write one; 0: there is none */
 	size_t lead;
 };
 
@@ -71,10 +72,10 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* Fill verb[] with the answers whose text the template does not change: they keep their sampled ids. (Encoding the text
- * again could give other ids; the KV entries from there on would then have to be recomputed.) With SentencePiece a
- * control token must follow the answer. Otherwise the text after the answer would get a space before it, as at the
- * start of a text. */
+/* Fill verb[] with the answers whose text the template does not change. These answers keep their sampled ids. (Encoding
+ * the text again could give other ids; the KV entries from there on would then have to be recomputed.) With
+ * SentencePiece a control token must follow the answer. Otherwise the text after the answer would get a space before
+ * it, as at the start of a text. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_range *range, size_t n)
 {
@@ -100,8 +101,8 @@ static size_t span_end(const struct span *s)
 	return s->off + s->len;
 }
 
-/* Return the length in bytes of the common beginning of texts `a` and `b`. In it, the bytes, the ranges of the
- * template's own text and the sampled ids are equal. id_a[] has the tokens of `a`, and m[] the messages of `b`. */
+/* Return the length in bytes of the common beginning of texts `a` and `b`. In this beginning, the bytes, the ranges of
+ * the template's own text and the sampled ids are equal. id_a[] has the tokens of `a`, and m[] the messages of `b`. */
 static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                            const struct chat_msg *m)
 {
@@ -132,9 +133,9 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 	return n;
 }
 
-/* Return the length in bytes of the common end of texts `a` and `b`, but at most `most`. In it, the bytes, the ranges
- * of the template's own text and the sampled ids are equal. id_a[] has the tokens of `a`, and m[] the messages of
- * `b`. */
+/* Return the length in bytes of the common end of texts `a` and `b`, but at most `most`. In this end, the bytes, the
+ * ranges of the template's own text and the sampled ids are equal. id_a[] has the tokens of `a`, and m[] the messages
+ * of `b`. */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
 {
@@ -186,7 +187,7 @@ static size_t tokens_until(const struct rendered *r, size_t at)
 	return lo;
 }
 
-/* Return the sampled answer that contains byte `at`, or that begins or ends there. NULL: there is none. */
+/* Return the sampled answer that contains byte `at`, or that begins or ends there. Return NULL if there is none. */
 static const struct verbatim *verbatim_over(const struct rendered_text *x, size_t at)
 {
 	for (size_t i = 0; i < x->n_verb; i++)
@@ -215,12 +216,12 @@ static int verbatim_ends(const struct rendered_text *x, size_t at)
 struct cut {
 	size_t token;  /* number of tokens before the cut */
 	size_t at;     /* offset of the cut in the text */
-	int continues; /* 1 = the text before the cut and the text after the cut are plain text */
+	int continues; /* 1: the text before the cut and the text after the cut are plain text */
 };
 
 /* The first `most` bytes of r's text and of the new text `next` are the same. Return the last cut in these bytes. (A
  * cut is an offset at which text can be split without changing its tokens.) It must be a cut of both texts. If `next`
- * is NULL, the new text is unknown, and the result must be a cut whatever text follows. */
+ * is NULL, the new text is unknown, and the result must be a cut for any text that may follow. */
 static struct cut cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                             size_t most)
 {
@@ -248,8 +249,8 @@ static struct cut cut_front(const struct rendered *r, const struct vocab *v, con
 }
 
 /* The last `most` bytes of r's text and of the new text `next` are the same. Return the first cut in these bytes. (A
- * cut is an offset at which text can be split without changing its tokens.) It must be a cut whatever text comes before
- * these bytes. */
+ * cut is an offset at which text can be split without changing its tokens.) It must be a cut for any text before these
+ * bytes. */
 static struct cut cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                            size_t most)
 {
@@ -550,7 +551,7 @@ void rendered_add(struct rendered *r, const struct vocab *v, const char *text, s
 	if (!r->text || !r->n_msg)
 		return;
 	from = r->text->t.text.n;
-	/* Add the ids in order. Stop at the first id whose bytes differ from the text. */
+	/* Add the ids in order. Stop at the first id whose bytes are not the next bytes of the text. */
 	for (i = 0; i < n_id; i++) {
 		size_t len = vocab_piece(v, id[i], 0, piece, sizeof piece);
 

@@ -1,5 +1,5 @@
-/* engine/template/render_text.c - turns a conversation into text in three cases: by a template, without one (base
- * models), and with an unfinished last message. */
+/* engine/template/render_text.c - turns a conversation into text in three cases: with a template, without a template
+ * (base models), and with an unfinished last message. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Render for a base model: the texts of the messages alone. A newline follows the system prompt and each answer that is
+/* Render for a base model: only the texts of the messages. A newline follows the system prompt and each answer that is
  * not the last message. */
 static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_range *range,
                          struct err *e)
@@ -58,7 +58,7 @@ static int compose_closed(const struct chat_template *f, const struct vocab *v, 
 }
 
 /* Render a conversation whose last message is unfinished. Many templates strip white space at the end of a message. So
- * render the conversation twice, with "A" and with "1" at the end of the message, and cut the text where the two
+ * render the conversation twice, with "A" and with "1" at the end of the message, and truncate the text where the two
  * renderings begin to differ. */
 static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
                         unsigned flags, struct chat_text *out, struct text_range *range, struct err *e)

@@ -10,20 +10,21 @@ enum {
 	SAME_MOST = 14,        /* maximum length of a match, in tokens; a match of n tokens has weight 4^n */
 	OCCURRENCES_MOST = 64, /* maximum number of earlier occurrences that vote for the next token */
 	NEWEST_LEAST = 1 << 10,
-	/* after this many steps without a draft, the measured times of steps with drafts are discarded as too old */
+	/* after this many steps without a draft, the measured times of steps with drafts are discarded as out of
+	 * date */
 	IDLE_MOST = 128,
 };
-/* Initial values, used until something is measured. COST_EACH: time that each further token adds to a step, in units of
- * a one-token step. RIGHT: share of right guesses in each class (draft.h). RIGHT was counted in 80 answers of the
- * default model, half of them at temperature 0 (tests/measure/speculate.py). */
+/* Initial values, used until values are measured. COST_EACH is the time that each further token adds to a step, in
+ * units of a one-token step. RIGHT is the share of right guesses in each class (draft.h). RIGHT was counted in 80
+ * answers of the default model, half of them at temperature 0 (tests/measure/speculate.py). */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
-/* weight of a new measurement in a running mean: COST_RATE in the mean time of a step, RIGHT_RATE in the share of right
- * guesses */
+/* weight of a new measurement in a running mean: COST_RATE is for the mean time of a step, RIGHT_RATE for the share of
+ * right guesses */
 static const double COST_RATE = 0.1, RIGHT_RATE = 0.05;
-/* guessing stops once the probability that all guesses are right is below this */
+/* guessing stops when the probability that all guesses are right is below this limit */
 static const double CHANCE_LEAST = 0.05;
 /* A longer draft is chosen only if its expected speed is higher by at least this factor, because measured times are
  * inexact. */
@@ -31,7 +32,8 @@ static const double PACE_LEAST = 1.02;
 
 /* ---- the index ---- */
 
-/* Hash the tokens that end at *last: order = 1 hashes that token alone, order = 2 also the token before it. */
+/* Hash the tokens that end at *last. With order = 1, hash that token alone. With order = 2, also hash the token before
+ * it. */
 static size_t key_of(const struct draft_index *x, const int32_t *last, int order)
 {
 	uint64_t tokens = (uint64_t)(uint32_t)last[0] | (order > 1 ? (uint64_t)(uint32_t)last[-1] << 32 : 0);
@@ -143,7 +145,8 @@ static void collect_votes(const struct draft_index *x, const struct ending *e, i
 	for (int32_t tries = 0; at >= 0 && tries < OCCURRENCES_MOST; at = c->before[at], tries++) {
 		int32_t same = same_tokens(e, id, (size_t)at), i = 0;
 
-		/* Skip hash collisions. Also skip the end of the sequence, because no token follows it. */
+		/* Skip positions that match only by a hash collision. Also skip the end of the sequence, because no
+		 * token follows it. */
 		if (same < order || (size_t)at + 1 >= n)
 			continue;
 		while (i < v->n && v->of[i].id != id[at + 1])
@@ -253,7 +256,7 @@ void draft_pace_took(struct draft_pace *p, int32_t n, double seconds)
 
 	if (n < 1 || n > DRAFT_MOST + 1)
 		return;
-	/* Limit outliers: a step takes much longer when another program uses the processor. */
+	/* Limit outliers: a step takes much longer if another program uses the processor. */
 	if (*mean > 0 && seconds > 3 * *mean)
 		seconds = 3 * *mean;
 	*mean = *mean > 0 ? *mean + COST_RATE * (seconds - *mean) : seconds;

@@ -3,7 +3,7 @@
  * but answers rarely differ.
  *
  * Keys and values are packed separately, in arrays [n][dim] for n tokens of one KV head. The packed form of an array
- * begins with the rows that stay exact. The means of the columns of all other rows follow (f16 [dim]). Then each of
+ * begins with the rows that are not packed. The means of the columns of all other rows follow (f16 [dim]). Then each of
  * these rows has a struct block for each GROUP of columns. To code a row, its means are subtracted, and hadamard()
  * transforms the rest, so that the values are nearly normally distributed. A code from 0 to 15 stands for
  * level_of(code) times the scale of its block.
@@ -28,8 +28,8 @@ struct block {
 	uint8_t code[GROUP / 2];
 };
 
-/* Return the value of a scale. The 8 bits of `scale` are placed at bits 20 to 27 of an f32. That gives 2^-112 times the
- * value, so the f32 is multiplied by 2^112. */
+/* Return the value of a scale. If the 8 bits of `scale` are placed at bits 20 to 27 of an f32, the f32 is 2^-112 times
+ * the value. So multiply the f32 by 2^112. */
 static inline float scale_value(uint8_t scale)
 {
 	uint32_t bits = (uint32_t)scale << 20;
@@ -186,8 +186,8 @@ static void row_unpack(const struct block *in, const float *mean, int32_t dim, u
 	dtype_from_f32(DT_F16, row, x, dim);
 }
 
-/* Compute the means of the columns. Rows that are missing are left out. Return -1 if another row has a value that is
- * not finite. */
+/* Compute the means of the columns. Skip rows that are missing. Return -1 if another row has a value that is not
+ * finite. */
 static int column_means(const uint16_t *row, int32_t n, int32_t dim, uint16_t *mean)
 {
 	float sum[DIM_MOST] = { 0 }, x[DIM_MOST];

@@ -33,7 +33,7 @@ static uint64_t rotl(uint64_t x, int k)
 	return x << k | x >> (64 - k);
 }
 
-/* Return a uniform number in [0, 1). */
+/* Return a random number, uniform from 0 (included) to 1 (excluded). */
 static double draw(struct sampling *p)
 {
 	uint64_t *s = p->rng, r = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
@@ -54,7 +54,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
 	BLOCKS = 1024, /* maximum number of blocks into which candidates() divides the vocabulary */
-	/* floats per iteration of a loop; the size of a block of candidates() is a multiple of this number */
+	/* number of floats per iteration of a loop; the size of a block of candidates() is a multiple of this number */
 	ROUND = 16,
 };
 
@@ -119,7 +119,7 @@ static int penalises(const struct sampling *p)
 /* Lower the logits of tokens that occur among the last repeat_last tokens of the answer (-1 = in the whole answer).
  * Tokens of the prompt are not penalised, because an answer has to use its words. A positive logit is divided by
  * repeat_penalty, a negative logit is multiplied by it (Keskar et al. 2019). Then presence_penalty is subtracted once,
- * and frequency_penalty once per occurrence. count: [n_vocab] scratch memory, need not be zeroed. */
+ * and frequency_penalty once per occurrence. count[n_vocab] is scratch memory, which need not be zeroed. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -162,7 +162,7 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap id[0..k) after id[at] has changed. The root of the heap, id[0], is the id with the smallest
+/* Restore the heap of the k ids id[] after id[at] has changed. The root of the heap, id[0], is the id with the smallest
  * value. */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
@@ -177,8 +177,8 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Set id[0..k) to those k ids of id[0..n) that have the largest values. They form a heap, whose root id[0] is the id
- * with the smallest of these k values. */
+/* Of the n ids id[], move the k ids with the largest values to the beginning of id[]. They form a heap, whose root
+ * id[0] is the id with the smallest of these k values. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)
@@ -190,10 +190,10 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* Write the ids of the k largest logits to id[], largest first, and return their number; k = 0: all logits. Skip logits
- * that are more than `far` below the largest. To sort fewer logits, divide the vocabulary into blocks and find the
- * maximum of each block. None of the k largest logits is below the k-th largest block maximum, so only logits that
- * reach this maximum are sorted. */
+/* Write the ids of the k largest logits to id[], largest first, and return their number. If k is 0, write the ids of
+ * all logits. Skip logits that are more than `far` below the largest logit. To sort fewer logits, divide the vocabulary
+ * into blocks and find the maximum of each block. None of the k largest logits is below the k-th largest block maximum,
+ * so only logits that are at least this maximum are sorted. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
@@ -252,8 +252,8 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		penalise(p, logit, id, n_vocab, history, n_history);
 	if (p->temperature <= 0)
 		return greedy(logit, n_vocab);
-	/* Ignore tokens whose logits are more than 50 below the largest. Each would be drawn less than once in 10^21
-	 * draws. */
+	/* Ignore tokens whose logits are more than 50 below the largest logit. Each would be drawn less than once in
+	 * 10^21 draws. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

@@ -15,7 +15,7 @@ struct candidate {
 
 /* Choose a token and return its id. The order is: penalties; top-k, top-p and min-p, at temperature 1; the temperature;
  * a random draw. At temperature 0 the token with the largest logit after the penalties is chosen. A token with logit
- * -infinity is never chosen. history: all tokens, prompt included. scratch: struct candidate [n_vocab]. Return -1 if a
+ * -infinity is never chosen. `history` has all tokens, prompt included. `scratch` has n_vocab elements. Return -1 if a
  * logit is NaN or +infinity, or if all logits are -infinity. */
 int32_t sample(struct sampling *, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
                void *scratch);

@@ -2,9 +2,9 @@
  * same bits (engine_snapshot.h).
  *
  * A snapshot consists of fixed entries and a head. Fixed entries are KV entries that are still in the slots in which
- * they were computed; their bytes are stored as they are in the cache's memory. The head begins with magic, version,
- * length and hash. Model and settings, tokens, how each token was computed, logits, and the cache policy's state
- * follow.
+ * they were computed; their bytes are stored as they are in the cache's memory. The head begins with magic number,
+ * version, length and hash. Then come model and settings, tokens, how each token was computed, logits, and the cache
+ * policy's state.
  *
  * One function per part of the head both saves and loads it (serialize.h). The hash detects damage. A head with a
  * correct hash may still be hostile, so every loaded number is checked. Model and settings must be the same as at
@@ -21,8 +21,8 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise this version whenever equal inputs begin to give other bits. Reasons are changes of a kernel's
-	 * arithmetic, of selection or of retention. */
+	/* Raise this version whenever equal inputs begin to give other bits. Reasons are changes in a kernel's
+	 * arithmetic, in selection or in retention. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* the bytes "eirhead", little-endian */
@@ -100,7 +100,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "byte order %s\n", low ? "little" : "big");
 	if (e->be)
 		e->be->ops->describe(e->be, text, sizeof text);
-	/* the description goes on with the number of threads: omit it, because results do not depend on it */
+	/* after this, the description has the number of threads: omit it, because results do not depend on it */
 	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
@@ -112,7 +112,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 
-		/* Names that differ may become equal by escaping, so add a hash of the name. */
+		/* Different names may become equal by escaping, so add a hash of the name. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
 		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n),
 		         dtype_info(t->type)->name);
@@ -131,8 +131,8 @@ static void types_line(struct kv_types t, struct str *out)
 		str_addf(out, "rows k=%s,v=%s\n", dtype_info(t.k)->name, dtype_info(t.v)->name);
 }
 
-/* Append lines about the settings that KV entries depend on: policy, entry type, size of steps. Also name earlier
- * policies, if some entries were computed under them. */
+/* Append lines about the settings on which KV entries depend: policy, entry type, size of steps. Also append the names
+ * of earlier policies, if some entries were computed under them. */
 static void policy_lines(const struct timeline *tl, struct str *out)
 {
 	const struct cache *c = &tl->cache;
@@ -148,16 +148,16 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* This line makes snapshots of older versions unusable, because those versions also evicted entries from layers
-	 * with a sliding window. */
+	/* This line makes snapshots of some older versions unusable, because those versions also evicted entries from
+	 * layers with a sliding window. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", tl->mixed.p);
 }
 
-/* Append lines about what KV entries depend on under any policy: the share of the cache that a prefill reads,
- * LongRoPE's frequencies, and the kernels that computed the first entries. */
+/* Append lines about the properties on which KV entries depend under any policy: the share of the cache that a prefill
+ * reads, LongRoPE's frequencies, and the kernels that computed the first entries. */
 static void lines_of_entries(const struct timeline *tl, struct str *out)
 {
 	if (tl->cache.read_share > 0)
@@ -310,7 +310,7 @@ int timeline_entries_load(struct timeline *tl, int32_t first, int32_t n, int win
 
 struct frame {
 	uint64_t magic, version;
-	uint64_t bytes, hash; /* number of bytes after this struct, and their hash */
+	uint64_t bytes, hash; /* number of bytes after this struct, and the hash of these bytes */
 };
 
 /* Save the properties that the timeline must have when the snapshot is loaded. When loading, compare them. */

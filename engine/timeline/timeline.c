@@ -1,7 +1,7 @@
 /* engine/timeline/timeline.c - computes a timeline, a token sequence with its KV cache: prefill, rollback, cancel.
  *
- * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled token.
- * The caller gets it at once; its KV entry is computed later, when the caller asks for the next token.
+ * Between calls the first n_past tokens have committed KV entries. At most one more token is pending: the last sampled
+ * token. The caller gets this token at once; its KV entry is computed later, when the caller asks for the next token.
  *
  * A step that fails or is cancelled commits nothing. If the commit itself fails, the sequence becomes empty. */
 #include "engine/timeline/timeline.h"
@@ -45,8 +45,8 @@ int timeline_backend_give(struct timeline *tl, struct err *err)
 	return failed;
 }
 
-/* Set nll[i] = -ln p, where p is the probability that the logits before token i of the step give to this token. To
- * limit memory, only head_rows rows of logits are computed at a time. */
+/* For each token i of the step, set nll[i] to -ln p, where p is the probability of this token according to the logits
+ * before it. To limit memory, only head_rows rows of logits are computed at a time. */
 static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -93,8 +93,8 @@ void timeline_forget(struct timeline *tl, int32_t n)
 	str_clear(&tl->mixed);
 }
 
-/* A step was committed: append the marks of its tokens, which say how each was computed (enum token_mark). Call this
- * before n_past changes. */
+/* A step was committed: append the marks of its tokens, which record how each token was computed (enum token_mark).
+ * Call this function before n_past changes. */
 static void marks_add(struct timeline *tl, const struct step *st)
 {
 	const struct cache *c = &tl->cache;
@@ -131,7 +131,7 @@ int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, st
 	cache_commit(&tl->cache, n, tl->cache.wants_nll ? tl->nll : NULL);
 	tl->in_cache += now_seconds() - start;
 	if (timeline_backend_sync(tl, err)) {
-		/* the commit failed half-way and may have moved some KV entries, so drop all tokens */
+		/* the commit failed before its end and may have moved some KV entries, so drop all tokens */
 		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
 		return -1;
 	}
@@ -172,7 +172,8 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	if (step_generates(&st))
 		timeline_keep_read_logits(tl);
 	if (want) {
-		tl->logits_at = -1; /* tl->logits will be overwritten, and a cancelled step leaves them half written */
+		/* tl->logits will be overwritten, and a cancelled step leaves only some of them written */
+		tl->logits_at = -1;
 		forward_logits(&tl->forward, n - 1, 1, tl->logits);
 	}
 	if (!failed)
@@ -192,7 +193,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	return 0;
 }
 
-/* Write the logits after tokens row .. row + n - 1 of the last step to out [n][n_vocab]. */
+/* Write the logits after n tokens of the last step, from token number `row` on, to out [n][n_vocab]. */
 static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, struct err *err)
 {
 	timeline_backend_take(tl);
@@ -215,7 +216,7 @@ enum { MESSAGES_KEPT = 16 }; /* number of newest messages at whose ends the recu
 
 /* Return the number of tokens of the next prefill step, at most m. n is the length of the sequence at the end of the
  * prefill. In a model with recurrent layers, the step stops at the first end of a recent message among the next m
- * tokens. The recurrent states are kept there, so that a rollback can return to this point. If results depend on the
+ * tokens. The recurrent states are kept at this point, so that a rollback can return to it. If results depend on the
  * size of steps (steps_matter), return m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
@@ -254,7 +255,7 @@ static int32_t truncate_to(struct timeline *tl, int32_t n)
 	int32_t keep = MIN(n, tl->n_past), replay = 0;
 
 	if (tl->n_past > n || tl->adopted) {
-		pthread_mutex_lock(&tl->e->lock); /* rewinding may use the backend */
+		pthread_mutex_lock(&tl->e->lock); /* a rollback may use the backend */
 		keep = cache_rewind(&tl->cache, keep, &replay);
 		pthread_mutex_unlock(&tl->e->lock);
 	}
@@ -263,7 +264,7 @@ static int32_t truncate_to(struct timeline *tl, int32_t n)
 	return replay;
 }
 
-/* Return the length of the common beginning of want[0..n) and the computed sequence, in tokens. */
+/* Return the length of the common beginning of the n tokens want[] and the computed sequence, in tokens. */
 static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
@@ -286,7 +287,8 @@ static void restore_read_logits(struct timeline *tl)
 	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past .. n - 1 of tl->tokens. Decode the first `replay` tokens one by one, and prefill the rest. */
+/* Compute the tokens from n_past to n - 1 of tl->tokens. Decode the first `replay` tokens one by one, and prefill the
+ * other tokens. */
 static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
 {
@@ -320,7 +322,7 @@ int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeli
 	if (timeline_settle(tl, err) || timeline_check_ids(tl, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(tl, want, n);
-	/* If the logits after the last token of want[] are unknown, that token must be computed again. */
+	/* If the logits after the last token of want[] are unknown, this token must be computed again. */
 	needs = n && (size_t)common == n && tl->logits_at != common && tl->kept_at != common;
 	replay = truncate_to(tl, common - needs);
 	if ((size_t)tl->n_past == n)

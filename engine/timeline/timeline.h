@@ -17,32 +17,33 @@ struct timeline {
 	struct forward forward;
 	struct tokens tokens;
 	int32_t n_past;   /* number of tokens with committed KV entries */
-	struct str marks; /* [n_past] how each token was computed: enum token_mark */
-	/* index of the first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
+	struct str marks; /* [n_past] how each token was computed, as enum token_mark */
+	/* index of the first generated token whose KV entry was computed under an earlier cache policy; -1: there is
+	 * none */
 	int32_t mixed_from;
 	struct str mixed; /* names of the earlier policies under which entries were computed */
 	/* the KV entries of the first begun_n tokens were computed by other CPU kernels (timeline_begun()) */
 	int32_t begun_n;
 	struct str begun; /* name of the CPU kernels that computed the KV entries of the first `begun_n` tokens */
-	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
+	/* while a snapshot is being loaded, the number of tokens whose KV entries are loaded already */
 	int32_t loaded;
-	/* 1 = the cache policy was changed and the KV entries were kept, but the new policy has not observed the
+	/* 1: the cache policy was changed and the KV entries were kept, but the new policy has not observed the
 	 * prefill. truncate_to() must then roll back the cache before the next step. */
 	int adopted;
 	/* [chunk] -ln of the probability of each token of the last step; computed only if cache.wants_nll */
 	float *nll;
 	float *logits;             /* [n_vocab] the logits after the first logits_at tokens of the sequence */
-	int32_t logits_at;         /* number of tokens from which `logits` was computed; -1 = the logits are unknown */
-	struct candidate *scratch; /* [n_vocab] memory for sample() */
+	int32_t logits_at;         /* number of tokens from which `logits` was computed; -1: the logits are unknown */
+	struct candidate *scratch; /* [n_vocab] scratch memory for sample() */
 	atomic_int cancel;
 	/* The logits at the end of the last prefill are kept, so that a rollback to this point need not compute them
 	 * again. */
-	int32_t read_end;   /* length of the sequence at the end of the last prefill; -1 = unknown */
+	int32_t read_end;   /* length of the sequence at the end of the last prefill; -1: unknown */
 	float *kept_logits; /* [n_vocab] the logits after the first kept_at tokens of the sequence */
-	int32_t kept_at;    /* number of tokens from which kept_logits was computed; -1 = no logits are kept */
+	int32_t kept_at;    /* number of tokens from which kept_logits was computed; -1: no logits are kept */
 	/* Members for the open VERIFY step of speculative decoding (timeline_step.c): */
-	/* The tokens of the step. The first is the newest sampled token, if it has no KV entry yet; the others are
-	 * guessed tokens. If n is 0, no step is open. */
+	/* The tokens of the step. The first token is the newest sampled token, if it has no KV entry yet. The other
+	 * tokens are guesses. If n is 0, no step is open. */
 	struct tokens draft;
 	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token, and the logits after each guessed
 	 * token */
@@ -51,19 +52,21 @@ struct timeline {
 	int speculates; /* 1: speculative decoding is on (timeline_speculate()) */
 	int ahead;      /* 1: timeline_step() opened the VERIFY step, and samples from its logits */
 	int viewed;     /* 1: the cache view measures the next token, so this token must be decoded alone */
-	/* Guessed tokens. The first one is for index guess_at of the sequence. The open step computes the first few of
-	 * them. */
+	/* Guessed tokens. The first guess is for index guess_at of the sequence. The open step computes some of the
+	 * guesses, from the first one on. */
 	struct draft guess;
 	size_t guess_at;
-	struct draft_index drafts; /* for guessing: index of the positions of each token in the sequence */
+	struct draft_index drafts; /* for guessing, an index of the positions of each token in the sequence */
 	struct draft_pace pace;
-	int measure;                       /* 1: times are measured (timeline_measure()) */
-	double in_cache;                   /* seconds that the current step spent in the KV cache */
-	double in_attention;               /* seconds of in_cache in which entries were stored or attended to */
-	struct observe_panel *panel;       /* observer for the cache view; NULL before the first timeline_view() */
-	struct observe_evidence *evidence; /* NULL unless attention is summed as evidence (timeline_evidence_begin()) */
-	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must observe every
-	 * token, each decoded alone. So while it is open, no tokens are drafted, and snapshots are refused. */
+	int measure;     /* 1: times are measured (timeline_measure()) */
+	double in_cache; /* seconds that the current step spent in the KV cache */
+	/* seconds of in_cache that were spent storing entries and computing attention */
+	double in_attention;
+	struct observe_panel *panel; /* observer for the cache view, or NULL before the first timeline_view() */
+	/* observer that sums attention as evidence, or NULL (timeline_evidence_begin()) */
+	struct observe_evidence *evidence;
+	/* An observer of engine/lab and the function that closes it, or NULL. The observer must observe every token,
+	 * each decoded alone. So while the observer is open, no tokens are drafted, and snapshots are refused. */
 	struct observer *lab;
 	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;
@@ -76,47 +79,48 @@ void timeline_lab_close(struct timeline *);
 
 /* ---- timeline_step.c ---- */
 
-/* Compute the KV entry of the pending token (the last sampled one), and the logits after it. Then n_past ==
- * tokens.n. */
+/* Compute the KV entry of the pending token (the last sampled one), and the logits after this token. After the call
+ * n_past equals tokens.n. */
 int timeline_decode_pending(struct timeline *, struct err *);
-/* Compute the pending token (the last sampled one) and the drafted tokens id[0..n) in one VERIFY step, without
- * committing them. Each result has the same bits as if the token were decoded alone. Return how many drafted tokens
- * were computed (the policy may allow fewer than n), or -1. *logits becomes [returned + 1][n_vocab]: the logits before
- * id[0], after id[0], and so on. They are valid until the next call. */
+/* Compute the pending token (the last sampled one) and the n drafted tokens id[] in one VERIFY step, without committing
+ * them. Each result has the same bits as if the token were decoded alone. Return how many drafted tokens were computed
+ * (the policy may allow fewer than n), or -1. Set *logits to an array [returned + 1][n_vocab], which is valid until the
+ * next call: the logits before id[0], after id[0], and so on. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
 /* Commit the first n of the drafted tokens that timeline_verify() computed. Sequence, cache and logits then have the
- * same bits as if these tokens had been decoded one by one. Any other function drops all drafted tokens when it is
- * called instead. */
+ * same bits as if these tokens had been decoded one by one. If another function is called instead, it drops all drafted
+ * tokens. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline_repeat.c ---- */
 
 /* Called after a prefill. If the cache policy wants to observe how the model repeats the newest tokens, let the model
- * repeat them. Tokens, entries and logits stay as they are. */
+ * repeat them. Tokens, entries and logits do not change. */
 int timeline_repeat(struct timeline *, struct err *err);
 
 /* ---- timeline.c ---- */
 
-/* Says which logits a step computes: none, the logits after its last token, or the logits after every token. */
+/* Which logits a step computes: none, the logits after its last token, or the logits after every token. */
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 /* Lock the engine for this timeline, and let the backend test this timeline's cancel flag. */
 void timeline_backend_take(struct timeline *);
 /* Wait for the backend and unlock the engine. Return -1 if the work failed or was cancelled. */
 int timeline_backend_give(struct timeline *, struct err *);
-/* Wait for the backend. Return -1 if its work failed or a mapped file was truncated. The caller has the engine's
- * lock. */
+/* Wait for the backend. Return -1 if the backend's work failed or a mapped file was truncated. The caller has the
+ * engine's lock. */
 int timeline_backend_sync(struct timeline *, struct err *);
-/* Compute tokens id[0..st->n) but do not commit them: the timeline's tokens and logits stay as they are. The caller has
+/* Compute the st->n tokens id[] but do not commit them: the timeline's tokens and logits do not change. The caller has
  * the engine's lock. */
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
 /* Commit the first n tokens of a step that has been computed. n_past grows by n. The caller has the engine's lock. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
-/* Compute id[0..n) as one step and commit it. If `last` is 1, a prefill ends with this step. On error no token is
- * committed. After WANT_ALL, forward_logits() can compute the logits after any of these tokens, until the next step. */
+/* Compute the n tokens id[] as one step and commit it. If `last` is 1, a prefill ends with this step. On error no token
+ * is committed. After WANT_ALL, forward_logits() can compute the logits after any of these tokens, until the next
+ * step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
-/* If tl->logits are the logits at the end of the prefill, move them to kept_logits. Called before the first generated
- * token. */
+/* If tl->logits are the logits at the end of the prefill, move them to kept_logits. Called before the first token is
+ * generated. */
 void timeline_keep_read_logits(struct timeline *);
 /* Check that the n ids are in the vocabulary, and that `at` + n tokens fit the context. */
 int timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);

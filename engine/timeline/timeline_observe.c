@@ -18,7 +18,7 @@ int timeline_attention(struct timeline *tl, int32_t id, int32_t layer, int32_t h
 	if (head < -1 || head >= hp->n_kv_head)
 		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head,
 		               hp->n_kv_head - 1);
-	/* compute the pending token first, so that the observer does not observe it */
+	/* compute the pending token first, so that the observer does not observe this token */
 	if (timeline_decode_pending(tl, err))
 		return -1;
 	pthread_mutex_lock(&tl->e->lock);

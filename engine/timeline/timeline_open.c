@@ -12,8 +12,8 @@
 #include "engine/base/memory_budget.h"
 #include "engine/timeline/sampler.h"
 
-/* BATCH_DEFAULT: default number of tokens of a prefill step. CTX_DEFAULT_MAX: maximum number of tokens of the default
- * context. The comment of head_rows() explains the constants HEAD_TILE, HEAD_ROWS_MOST and HEAD_FLOATS. */
+/* BATCH_DEFAULT is the default number of tokens of a prefill step. CTX_DEFAULT_MAX is the maximum length of the default
+ * context in tokens. The comment of head_rows() explains the constants HEAD_TILE, HEAD_ROWS_MOST and HEAD_FLOATS. */
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
 
 /* ---- memory ---- */
@@ -42,7 +42,7 @@ static int types_check(const struct cache *c, struct err *err)
 	return 0;
 }
 
-/* If prompt tokens shall read only a part of the cache (read_share), check that policy and backend support this. */
+/* If prompt tokens must read only a part of the cache (read_share), check that policy and backend support this. */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
 	if (c->read_share <= 0)
@@ -78,9 +78,9 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once. Together they have about HEAD_FLOATS values, so that logits need
- * no more memory than activations. The result is a multiple of HEAD_TILE, the number of rows that the matrix product
- * computes at once. It is at least VERIFY_MOST, the number of tokens of a VERIFY step. */
+/* Return how many rows of logits are computed at once. Together these rows have about HEAD_FLOATS values, so that
+ * logits need no more memory than activations. The result is a multiple of HEAD_TILE, the number of rows that the
+ * matrix product computes at once. The result is at least VERIFY_MOST, the number of tokens of a VERIFY step. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -88,8 +88,9 @@ static int32_t head_rows(const struct hparams *hp)
 	return rows < VERIFY_MOST ? VERIFY_MOST : MIN(rows, HEAD_ROWS_MOST);
 }
 
-/* Return the bytes of memory that a timeline needs beside the cache. On the CPU these are activations, logits, and
- * candidates for sampling. On a device they are activations, and what the backend reserves there. */
+/* Return the memory that a timeline needs in addition to the cache, in bytes. On the CPU this is memory for
+ * activations, logits, and candidates for sampling. On a device it is memory for activations, and memory that the
+ * backend reserves there. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
@@ -99,7 +100,7 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 	return buffers + (uint64_t)hp->n_vocab * ((uint64_t)head_rows(hp) * 4 + 4 + sizeof(struct candidate));
 }
 
-/* Set the context to ctx tokens, and return the bytes that the cache then takes. */
+/* Set the context to ctx tokens, and return the size of the cache with this context, in bytes. */
 static uint64_t bytes_with(struct timeline *tl, int32_t ctx)
 {
 	tl->cache.ctx = ctx;
@@ -111,8 +112,8 @@ static int ctx_fits(struct timeline *tl, uint64_t bytes, int32_t ctx)
 	return bytes_with(tl, ctx) <= bytes && cache_size(&tl->cache).least <= tl->cache.memory;
 }
 
-/* Return the largest context, up to `most` tokens, whose cache takes at most `bytes` and obeys kv_memory; 0 = no
- * context fits. */
+/* Return the largest context, up to `most` tokens, whose cache takes at most `bytes` bytes and obeys kv_memory. Return
+ * 0 if no context fits. */
 static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -147,7 +148,7 @@ static int need_locked(struct timeline *tl, const struct engine *e, const struct
 	need->scratch_bytes = scratch_bytes(hp, tl->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	/* Memory that the cache cannot have: buffers, and weights that are still to be loaded. */
+	/* Memory that the cache cannot use: buffers, and weights that have not been loaded yet. */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
 	/* The default context is the context length in training, at most CTX_DEFAULT_MAX. If at least 512 tokens fit
@@ -183,9 +184,9 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* Check the limit that kv_memory sets on the cache's memory: it must not be too small. On a GPU the cache may then have
- * to keep entries in host memory. So also check that the policy supports this, and that the host has enough memory.
- * Return 0, or -1 with an error. */
+/* Check that the limit kv_memory on the cache's memory is not too small. On a GPU the cache may then have to keep
+ * entries in host memory. So also check that the policy supports this, and that the host has enough memory. Return 0,
+ * or -1 with an error. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);

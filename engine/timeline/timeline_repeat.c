@@ -1,15 +1,18 @@
 /* engine/timeline/timeline_repeat.c - lets the model repeat a text, so that a cache policy can observe to which KV
  * entries it attends (selector_ops.repeat).
  *
- * The text is cut into pieces. A step has a request, a few tokens before the piece and the piece itself, at positions
- * behind the sequence. It is rolled back at once, so it leaves no trace, and stopping it costs one step. */
+ * The text is split into pieces, and each step repeats one piece. A step has a request, a few tokens before the piece
+ * and the piece itself, at positions after the sequence. The step is rolled back at once. So it leaves no trace, and
+ * cancelling the repetition loses one step. */
 #include "engine/timeline/timeline.h"
 
 #include <string.h>
 
 enum {
-	LEAD = 16,       /* tokens before a piece that show the model where to begin */
-	PIECE_LEAST = 8, /* a step too small for a piece of this size repeats without a request */
+	LEAD = 16, /* number of tokens before a piece that show the model where to begin */
+	/* a step without room for a piece of this size after the request and the tokens before it has neither of the
+	 * two */
+	PIECE_LEAST = 8,
 };
 
 static const char request[] = "\n\nRepeat the text above word for word:\n\n";
@@ -27,7 +30,7 @@ static int repeat_step(struct timeline *tl, const struct tokens *id, int32_t rep
 	return failed;
 }
 
-/* Repeat tokens from .. n_past - 1. `say` has the tokens of the request. */
+/* Repeat the tokens from index `from` to n_past - 1. `say` has the tokens of the request. */
 static int repeat_from(struct timeline *tl, int32_t from, const struct tokens *say, struct err *err)
 {
 	int32_t room = tl->cache.limit - tl->n_past, most = MIN(tl->cache.chunk, room), failed = 0;

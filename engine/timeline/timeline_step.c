@@ -3,8 +3,8 @@
  * A VERIFY step computes the pending token (the last sampled one) together with a draft, which consists of guesses of
  * the next tokens (draft.h). Each result has the bits that decoding the token alone would give. While the step is open,
  * each timeline_step() samples one token from its logits. As long as the sampled tokens equal the drafted ones, nothing
- * needs to be computed. The first token that differs ends the step: entries of the tokens before it are committed,
- * later entries are dropped. So drafts change only the speed.
+ * needs to be computed. The first token that differs ends the step: entries of the tokens before this token are
+ * committed, later entries are dropped. So drafts change only the speed.
  *
  * While a VERIFY step is open, `tokens` has the tokens sampled so far, but their entries are not committed. Every
  * function that reads the cache first calls timeline_settle(), which ends the step. */
@@ -30,7 +30,7 @@ static int logits_ready(struct timeline *tl, struct err *err)
 }
 
 /* Compute the pending token (the last sampled one), if there is one, and up to n guesses id[], in one VERIFY step. Copy
- * the computed tokens to tl->draft, and set *tried to their number; 0 = there was nothing to compute. */
+ * the computed tokens to tl->draft, and set *tried to their number, or to 0 if there was nothing to compute. */
 static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -39,7 +39,7 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	int failed = 0;
 
 	*tried = 0;
-	/* An observer of engine/lab needs a step for each token. */
+	/* An observer of engine/lab requires a step for each token. */
 	most = tl->lab ? 1 : cache_verify_most(&tl->cache, tl->n_past);
 	st.n = pending + n < most ? pending + n : most;
 	if (!pending)
@@ -52,8 +52,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 		tokens_add(&tl->draft, tl->tokens.id[tl->n_past]);
 	tokens_append(&tl->draft, id, (size_t)(st.n - pending));
 	timeline_step_run(tl, tl->draft.id, &st, WANT_ALL);
-	/* Some backends round a product of several rows differently from a product of one row. On these, compute the
-	 * logits of one token at a time. */
+	/* Some backends round a product of several rows differently from a product of one row. With these backends,
+	 * compute the logits of one token at a time. */
 	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
 		forward_logits(&tl->forward, i, together, tl->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(tl, err);
@@ -66,8 +66,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i], i < n, to -ln of the probability of token i of tl->draft; NAN = unknown. If `pending` is 1, token 0 is
- * the pending token (the last sampled one). */
+/* For each i < n, set nll[i] to -ln of the probability of token i of tl->draft, or to NAN if the probability is
+ * unknown. If `pending` is 1, token 0 is the pending token (the last sampled one). */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -161,8 +161,8 @@ int timeline_settle(struct timeline *tl, struct err *err)
 	return tl->ahead ? ahead_end(tl, (int32_t)tl->tokens.n - 1 - tl->n_past, err) : 0;
 }
 
-/* If guesses of the next tokens are likely to be right, open a VERIFY step that computes them together with the last
- * sampled token. Return 1 if a step is open now, 0 if not, and -1 on error. */
+/* If guesses of the next tokens are likely to be right, open a VERIFY step that computes these tokens together with the
+ * last sampled token. Return 1 if a step is open now, 0 if no step is open, and -1 on error. */
 static int ahead_begin(struct timeline *tl, struct err *err)
 {
 	int32_t most, n, tried;
@@ -232,8 +232,8 @@ int timeline_decode_pending(struct timeline *tl, struct err *err)
 	return 0;
 }
 
-/* Return the next token of the answer: a token given by the caller (s->given) if one is left, or else a sampled one.
- * Return -1 if the logits are invalid. */
+/* Return the next token of the answer: the next of the tokens given by the caller (s->given) or, if none is left, a
+ * sampled token. Return -1 if the logits are invalid. */
 static int32_t next_token(struct timeline *tl, struct sampling *s, const float *logits)
 {
 	size_t n = tl->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;

@@ -1,5 +1,6 @@
-/* engine/timeline/view.c - the cache view (engine_view.h), for display. It shows which tokens the cache keeps and which
- * tokens were attended to. The sequence is divided into columns of tokens, and the numbers are summed for each column.
+/* engine/timeline/view.c - the cache view (engine_view.h), for display. It shows which tokens the cache keeps, and how
+ * much attention the tokens got. The sequence is divided into columns of tokens, and the numbers are summed for each
+ * column.
  *
  * The numbers come from the ring buffers of the cache and from an observer of attention (observe_panel.c). */
 #include "engine/timeline/view.h"
@@ -65,7 +66,7 @@ double *view_heat_row(struct view_work *w, int32_t layer)
 	return w->heat + (size_t)layer * VIEW_COLS;
 }
 
-/* Map part / whole to a byte. The result is 0 only if part = 0, and 255 only if part = whole. */
+/* Convert the fraction part / whole to a byte. The result is 0 only if part = 0, and 255 only if part = whole. */
 static uint8_t part_byte(int64_t part, int64_t whole)
 {
 	int64_t b = whole > 0 ? (255 * part + whole / 2) / whole : 0;
@@ -207,7 +208,7 @@ double timeline_strides(const struct timeline *tl, float *stride, int32_t n)
 
 /* ---- the share of attention that the selected entries get ---- */
 
-/* 1 if it can be measured which share of attention the selected entries get. This needs a selector that scans keys and
+/* 1 if the share of attention on the selected entries can be measured. This requires a selector that scans keys and
  * selects anew for each token. */
 static int share_is_measurable(const struct timeline *tl)
 {
@@ -242,8 +243,8 @@ void timeline_attention_read(const struct timeline *tl, struct attention_read *o
 
 /* ---- which share of a token's entries is kept or read ---- */
 
-/* For each token first + i, i < n, add to count[i] the number of pairs (layer, KV head) in which generated tokens read
- * the token's entry. */
+/* For each of the n tokens from token `first` on, add to count[i] for token first + i the number of pairs (layer, KV
+ * head) in which generated tokens read the token's entry. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
 {
 	struct attn_segment seg[SELECT_SEGMENTS];
@@ -268,8 +269,8 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 	}
 }
 
-/* Return in how many heads a token's KV entry is still kept, as a byte: 255 = in all heads, 0 = in none. The policy
- * must have ring buffers. A head is a pair (layer, KV head), or a whole layer. */
+/* Return the share of heads in which a token's KV entry is still kept, as a byte: 255 means all heads, 0 means none.
+ * The policy must have ring buffers. A head is a pair (layer, KV head), or a whole layer. */
 static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 128 }; /* slots per block */
+enum { BLOCK = 128 }; /* number of slots per block */
 
 /* Return the layer of a head. A head is a pair (layer, KV head), or a whole layer if evictions are decided per
  * layer. */
@@ -33,8 +33,8 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Count the tokens in slots `slot` to `end` - 1 of ring buffer i for one head, and sum their attention mass. If several
- * heads keep the same tokens, `times` is the number of these heads, by which each count is multiplied. */
+/* Count the tokens in the slots from `slot` to `end` - 1 of ring buffer i for one head, and sum the tokens' attention
+ * mass. `times` is the number of heads that keep the same tokens. Each count is multiplied by it. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
@@ -62,8 +62,8 @@ static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot,
 	w->ring[1 + i] += all;
 }
 
-/* Count the tokens in slots slot .. end - 1 of ring buffer i, for all heads. If there is no attention mass, all heads
- * keep the same tokens, so one head is counted for all. */
+/* Count the tokens in the slots from `slot` to `end` - 1 of ring buffer i, for all heads. If there is no attention
+ * mass, all heads keep the same tokens, so one head is counted for all. */
 static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
@@ -134,8 +134,8 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest attention mass in w->heat, leaving out the columns of the first VIEW_SINKS tokens. If it would be
- * 0, include these columns. */
+/* Return the largest attention mass in w->heat, without the columns of the first VIEW_SINKS tokens. If this would be 0,
+ * include these columns. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;

@@ -50,7 +50,7 @@ int view_segments(const struct view_work *w, int32_t layer, int32_t region, stru
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) { /* the slots that the next token will read, besides its own */
+	if (window) { /* the slots that the next token will read, except its own slot */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		seg[0] = (struct attn_segment){ .slot0 = w->past - most, .n_slots = most };
@@ -63,8 +63,8 @@ int view_segments(const struct view_work *w, int32_t layer, int32_t region, stru
 	return n;
 }
 
-/* 1 if it is known which entries the last token read. Then the number of slots from which it selected them is stored in
- * *region. Before the call, *region is the number of slots from which a token could select now. */
+/* 1 if it is known which entries the last token read. In this case, set *region to the number of slots from which the
+ * token selected these entries. Before the call, *region is the number of slots from which a token could select now. */
 static int segments_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -79,7 +79,7 @@ static int segments_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to heat[] the number of entries that each layer reads: the selected entries, or in a layer with a sliding window,
+/* Add to heat[] the number of entries that each layer reads: the selected entries or, in a layer with a sliding window,
  * all entries of the window. Return the number of entries read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
@@ -104,7 +104,7 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] the entries in the ring buffers, because a generated token reads all of them. w->kept[] has only their
+/* Add to heat[] the entries in the ring buffers, because a generated token reads all of these. w->kept[] has only the
  * sum over all layers without a sliding window. Each of these layers gets an equal share of the sum. */
 static void add_stream_read(struct view_work *w)
 {
@@ -120,7 +120,7 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* Of the attention mass summed by the selector, set out->sink to the share of the first VIEW_SINKS tokens. */
+/* Set out->sink to the share of the first VIEW_SINKS tokens in the attention mass that the selector has summed. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;

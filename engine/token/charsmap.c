@@ -3,7 +3,7 @@
  *
  * The table in the model file has three parts: the length of the trie in bytes (a u32), the trie of all sources, and
  * the replacements, each followed by a zero byte. The trie is a double array of the library Darts-clone. In a hostile
- * file it may have cycles or point outside of the array, so charsmap_load() checks all of it. */
+ * file the trie may have cycles or point outside of the array, so charsmap_load() checks the whole trie. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -58,11 +58,11 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 }
 
 /* Check the whole trie, depth first. Nodes with the same base share their children, which are checked only once. Return
- * NULL if all is well. Otherwise return what is wrong with a unit, and set *at to the unit's index.
+ * NULL if the trie is valid. Otherwise return a text about the error in a unit, and set *at to the unit's index.
  *
  * height[m->n_unit] is working memory, filled with zeros by the caller. height[base] is 0 if the children at this base
- * have not been checked yet. It is ON_PATH while they are being checked; meeting ON_PATH again means that there is a
- * cycle. Otherwise it is 1 + the length of the longest path below a node with this base. */
+ * have not been checked yet. It is ON_PATH while they are being checked; if ON_PATH is found again, there is a cycle.
+ * Otherwise it is 1 + the length of the longest path below a node with this base. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -84,7 +84,8 @@ struct text {
 
 static int class_of(int32_t cp)
 {
-	uint32_t lo = 0, hi = n_unicode_run; /* binary search for the last run that begins at or before cp */
+	/* binary search for the last range of code points that begins at or before cp */
+	uint32_t lo = 0, hi = n_unicode_run;
 	if (cp < 0)
 		return CH_OTHER;
 	while (hi - lo > 1) {
@@ -114,7 +115,7 @@ static const uint8_t ascii_class[128] = {
 #undef U
 #undef L
 
-/* Return the class of the character at byte i; 0 at the end of the text. Set *next to the offset of the next
+/* Return the class of the character at byte i, or 0 at the end of the text. Set *next to the offset of the next
  * character. */
 static inline int class_at(struct text t, size_t i, size_t *next)
 {
@@ -140,7 +141,7 @@ static size_t run_end(struct text t, size_t i, int classes)
 	return i;
 }
 
-/* Do what run_end() does, but skip at most `limit` characters; 0 = no limit. */
+/* Do what run_end() does, but skip at most `limit` characters. If `limit` is 0, there is no limit. */
 static size_t run_end_within(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;
@@ -156,8 +157,8 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* If an English contraction ('s 't 're 've 'm 'll 'd) begins at byte i, return the end of it, otherwise return i. If
- * `fold` is 1, ignore case; then the long s (U+017F) counts as s. */
+/* If an English contraction ('s 't 're 've 'm 'll 'd) begins at byte i, return the offset of its end. Otherwise return
+ * i. If `fold` is 1, ignore case; then the long s (U+017F) counts as s. */
 static size_t contraction_end(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
@@ -212,8 +213,8 @@ static size_t symbols_end(struct text t, size_t i, int classes, int newlines, in
 }
 
 /* Match UPPER*LOWER+ at byte i, and return the end of the match, or i if there is none. First read all characters of
- * UPPER. If a lower-case letter (Ll) follows, LOWER+ begins there. Otherwise the match ends earlier: after the last of
- * the characters read that is also in LOWER (Lm, Lo or M). A backtracking matcher gives the same result. */
+ * UPPER. If a lower-case letter (Ll) follows, LOWER+ begins with this letter. Otherwise the match ends earlier: after
+ * the last of the characters read that is also in LOWER (Lm, Lo or M). A backtracking matcher gives the same result. */
 static size_t cased_word_end(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -303,10 +304,10 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 
 	if (c & CH_NUMBER)
 		return run_end_within(t, i, CH_NUMBER, p->digits);
-	/* A word with letters is UPPER*LOWER+ or UPPER+LOWER*. Before the letters, it may have one character that is
-	 * not a letter. The letters begin at `from` if byte i is such a character; otherwise `from` is i. Try
-	 * UPPER*LOWER+ first at `from` and then at i. Then try UPPER+ in the same way. No character of LOWER can follow
-	 * there, because otherwise UPPER*LOWER+ would have matched. */
+	/* A word with letters is UPPER*LOWER+ or UPPER+LOWER*. Before the letters, the word may have one character that
+	 * is not a letter. If byte i is such a character, the letters begin at the next character, `from`; otherwise
+	 * `from` is i. Try UPPER*LOWER+ first at `from` and then at i. Then try UPPER+ in the same way. No character of
+	 * LOWER can follow UPPER+, because otherwise UPPER*LOWER+ would have matched. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
 	if ((end = cased_word_end(t, from)) == from && (from == i || (end = cased_word_end(t, i)) == i) &&
 	    (end = run_end(t, from, UPPER_PART)) == from)

@@ -1,8 +1,8 @@
-/* engine/token/pretok.h (private to engine/) - pre-tokenizers: they cut text into the words that byte-level BPE
+/* engine/token/pretok.h (private to engine/) - pre-tokenizers: they split text into the words that byte-level BPE
  * encodes.
  *
- * The models' own software uses a regular expression for each pre-tokenizer. Here hand-written scanners do the same
- * in linear time and without recursion. */
+ * The models' own software uses a regular expression for each pre-tokenizer. Here hand-written scanners do the same in
+ * linear time and without recursion. */
 #ifndef WEIR_PRETOK_H
 #define WEIR_PRETOK_H
 
@@ -22,13 +22,13 @@ enum pretok_kind {
 struct pretok {
 	const char *name;
 	enum pretok_kind kind;
-	int digits;      /* maximum number of digits in one word; 0 = no limit */
-	int suffix;      /* PRETOK_TEKKEN: 1 = a contraction is part of the word before it */
-	int whole_words; /* 1 = a word that equals a token of the vocabulary becomes that token without merging */
-	int add_bos;     /* 1 = a BOS is needed, if the file lacks tokenizer.ggml.add_bos_token */
+	int digits;      /* maximum number of digits in one word; 0: no limit */
+	int suffix;      /* for PRETOK_TEKKEN, 1: a contraction is part of the word before it */
+	int whole_words; /* 1: a word that equals a token of the vocabulary becomes that token without merging */
+	int add_bos;     /* 1: a BOS is needed, unless the file's key tokenizer.ggml.add_bos_token decides otherwise */
 };
 
-/* Return the pre-tokenizer whose name in tokenizer.ggml.pre is name[0..n); NULL if there is none. */
+/* Return the pre-tokenizer whose name in tokenizer.ggml.pre is the n bytes `name`, or NULL if there is none. */
 const struct pretok *pretok_find(const char *name, size_t n);
 /* Return the names of all pre-tokenizers, NULL-terminated. */
 const char *const *pretok_names(void);

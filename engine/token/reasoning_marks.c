@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct reasoning_mark marks[] = {
-	{ "<think>", "</think>" },                    /* DeepSeek, Qwen, GLM, SmolLM3 and most others */
+	{ "<think>", "</think>" },                    /* DeepSeek, Qwen, GLM, SmolLM3 and most other families */
 	{ CHANNEL_MARK, CHANNEL_END },                /* gpt-oss: see engine.h */
 	{ "[THINK]", "[/THINK]" },                    /* Magistral, Ministral */
 	{ "<|channel>", "<channel|>" },               /* Gemma 4 */

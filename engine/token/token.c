@@ -1,11 +1,12 @@
 /* engine/token/token.c - encodes text that contains special tokens.
  *
- * The text is split at special tokens, from left to right, the longest match first. User-defined tokens match anywhere.
- * Control and unknown tokens match only inside the ranges that the caller trusts, so that foreign text cannot produce
- * them. A run, which is the plain text between two special tokens, is encoded by the model's own kind of tokenizer.
+ * The text is split at special tokens, from left to right. If several special tokens match at an offset, the longest
+ * one is used. User-defined tokens match anywhere. Control and unknown tokens match only inside the ranges that the
+ * caller trusts, so that foreign text cannot produce them. A run, which is the plain text between two special tokens,
+ * is encoded by the model's own kind of tokenizer.
  *
  * SentencePiece puts a space before a run at the start of the text and after a control token, as in training. After a
- * user-defined token it puts none. */
+ * user-defined token it puts no space. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 
@@ -38,7 +39,7 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 
 /* ---- encode ---- */
 
-/* Return the longest special token that begins at text[pos] and ends at or before byte len; NULL if there is none.
+/* Return the longest special token that begins at text[pos] and ends at or before byte len, or NULL if there is none.
  * Control and unknown tokens must also end at or before byte `trusted`. */
 static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len, size_t trusted)
 {
@@ -46,7 +47,7 @@ static const struct special *special_at(const struct vocab *v, const char *text,
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
 	const struct special *best = NULL;
 
-	/* special[lo..hi) are the special tokens that begin with the bytes text[pos..pos + n). */
+	/* The special tokens from index lo to hi - 1 of special[] begin with the n bytes from text[pos] on. */
 	for (size_t n = 1; lo < hi; n++) {
 		int32_t a, b;
 		if (v->special[lo].n == n) {
@@ -123,7 +124,7 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 
 	while (!bad && pos < len) {
 		const struct special *s;
-		/* Set start..end to the first trusted range that ends after pos. Adjacent ranges are joined. */
+		/* Set `start` and `end` to the first trusted range that ends after pos. Adjacent ranges are joined. */
 		while (next < n_special && pos >= end) {
 			start = special[next].off;
 			end = start + special[next++].len;

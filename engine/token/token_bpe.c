@@ -1,4 +1,4 @@
-/* engine/token/token_bpe.c - byte-level BPE: cuts text into words (pretok.h) and merges the bytes of each word by
+/* engine/token/token_bpe.c - byte-level BPE: splits text into words (pretok.h) and merges the bytes of each word by
  * rank. */
 #include "engine/token/token_private.h"
 
@@ -18,8 +18,8 @@ static void bpe_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* Set *id to the normal token whose text is the whole word s[0..n), or to -1 if there is none. Return 0, or -1 if
- * memory is exhausted. */
+/* Set *id to the normal token whose text is the whole word (the n bytes s[]), or to -1 if there is none. Return 0, or
+ * -1 if memory is exhausted. */
 static int whole_word(struct encoder *e, const char *s, size_t n, int32_t *id)
 {
 	size_t len = 0;
@@ -51,7 +51,7 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = v->byte_id[(unsigned char)s[i]];
-		/* drop a byte without a token now, before merging, so that the bytes on both sides of it can merge */
+		/* drop a byte that has no token now, before merging, so that the bytes before and after it can merge */
 		if (id < 0 && !has_unknown(v)) {
 			if (encode_unknown(e, (unsigned char)s[i]))
 				return -1;

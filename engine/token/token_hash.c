@@ -1,7 +1,8 @@
-/* engine/token/token_hash.c - lookups in the two hash tables of a vocabulary: text -> id, and pair of ids -> merge.
+/* engine/token/token_hash.c - lookups in the two hash tables of a vocabulary: from a text to an id, and from a pair of
+ * ids to a merge.
  *
  * The hash function multiplies eight bytes per step and XORs the halves of the 128-bit product. Its seed is drawn at
- * random for each loaded vocabulary, so that the texts in a hostile file cannot be made to collide. */
+ * random for each loaded vocabulary, so that a hostile file cannot contain texts that collide. */
 #include "engine/token/token_private.h"
 
 #include <string.h>

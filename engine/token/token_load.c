@@ -1,8 +1,9 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied, so the file may be closed afterwards. Two hash tables are built. The first maps a text to a token
- * id; if several tokens have the same text, it has the first of them. The second maps a pair (left id, right id) to a
- * merge. If a pair has several merges, the table has the first, because that one has the lowest rank. */
+ * Texts are copied, so the file may be closed afterwards. Two hash tables are built. The first table maps a text to a
+ * token id; if several tokens have the same text, it maps the text to the first of them. The second table maps a pair
+ * (left id, right id) to a merge; if a pair has several merges, it maps the pair to the first of them, because that
+ * merge has the lowest rank. */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -19,7 +20,7 @@ struct loader {
 	struct vocab *v;
 	const struct gguf *g;
 	struct err *err;
-	const struct gguf_value *types; /* types of the tokens; NULL = the file does not give them */
+	const struct gguf_value *types; /* types of the tokens, or NULL if they are not in the file */
 };
 
 /* Set the error "file 'PATH': byte N: 'KEY': ..." about an array of the file, and return -1. */
@@ -35,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static int array_err(struct loader *l, con
 	return gguf_err(l->g, l->err, "byte %llu: '%.*s': %s", (ull)a->off, (int)a->key.n, a->key.p, text);
 }
 
-/* The first 40 bytes of a text from the file, as arguments for "%.*s". */
+/* The first 40 bytes of a text from the file, as two arguments for "%.*s". */
 #define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
 
 /* ---- tables ---- */
@@ -136,7 +137,7 @@ static int load_types(struct loader *l)
 			type = gguf_array_int(l->types, (uint64_t)i);
 		else if (v->marks && token_byte(p, n) >= 0)
 			type = TOKEN_BYTE;
-		/* In the format type 0 means undefined. Treat such a token as normal. */
+		/* In the GGUF format, type 0 means undefined. Treat such a token as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
 			return array_err(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
 			                 (long long)type, TOKEN_BYTE);
@@ -184,7 +185,7 @@ static int load_scores(struct loader *l)
 			return array_err(l, a, "the score of token %d is infinite", i);
 		if (v->score)
 			v->score[i] = f;
-		f += 0.0f; /* turn -0 into 0, because both must get the same rank */
+		f += 0.0f; /* convert -0 to 0, because both must get the same rank */
 		memcpy(&bits, &f, 4);
 		/* Map the bits of the score to an unsigned number, so that a higher score gives a higher number. The
 		 * rank is the complement, so the highest score gets the lowest rank. */
@@ -195,7 +196,7 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Return the id of the token that a merge makes. Return -1 if the vocabulary does not have it, -2 if memory is
+/* Return the id of the token that a merge makes. Return -1 if the vocabulary does not have this token, -2 if memory is
  * exhausted. The text of `merge` is "LEFT RIGHT", where LEFT has n_left bytes. The id *guess is tried before the hash
  * table is searched. For the next call, *guess is set to the result + 1, because most vocabularies list these tokens in
  * the order of the merges. */
@@ -302,7 +303,7 @@ static void find_bytes(struct vocab *v)
 			v->byte_id[token_byte(p, n)] = i;
 		/* Set words_apart to 0 if a token extends from one word into the next, so that merging can join words.
 		 * Skip tokens that merging cannot make. If the file lists the merges, these are the control and unknown
-		 * tokens. Otherwise they are all tokens that are not normal. */
+		 * tokens. Otherwise these are all tokens that are not normal. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -384,7 +385,7 @@ static int find_specials(struct loader *l)
 
 /* ---- ids and flags named by the file ---- */
 
-/* Set *out to the id that the file stores under `key`. If it lacks the key, set *out to `otherwise`. */
+/* Set *out to the id that the file stores under `key`. If the file does not have the key, set *out to `otherwise`. */
 static int read_id(struct loader *l, const char *key, int32_t *out, int32_t otherwise)
 {
 	int64_t id = otherwise;
@@ -410,8 +411,8 @@ static void add_end(struct vocab *v, int32_t id)
 }
 
 /* Fill v->mark[] with the control tokens before and after the model's reasoning. Return 1 if the vocabulary has the
- * control tokens of gpt-oss, which divide an answer into sections ("channels"). The token that ends a channel does not
- * end the answer. */
+ * control tokens of gpt-oss, which divide an answer into sections ("channels"). In this case, the token that ends a
+ * channel does not end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
@@ -455,8 +456,8 @@ static int wordpiece_ids(struct loader *l)
 
 static int load_ids(struct loader *l)
 {
-	/* Tokens that end a turn, of all model families. If the file names no EOT (end of turn), the first token in
-	 * this list that the vocabulary has is the EOT. */
+	/* Tokens that end a turn, of all model families. If the file does not give the EOT (end of turn), the EOT is
+	 * the first token in this list that the vocabulary has. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
 		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
@@ -470,8 +471,8 @@ static int load_ids(struct loader *l)
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* The ids under these keys are only checked to be in range. WordPiece also uses cls and separator (or
-		 * seperator). */
+		/* For the ids under these keys, only check that they are in range. WordPiece also uses cls and
+		 * separator (or seperator). */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};
@@ -496,15 +497,15 @@ static int load_ids(struct loader *l)
 	if (v->kind == KIND_WORDPIECE && wordpiece_ids(l))
 		return -1;
 	if (v->kind == KIND_UNIGRAM || (v->kind == KIND_SPM && !v->merges)) {
-		/* Early files do not give the ids of these tokens. All SentencePiece vocabularies use the same texts
+		/* Early files do not have the ids of these tokens. All SentencePiece vocabularies use the same texts
 		 * for them. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* The file has no token types. It gives the ids of a few special tokens: make these control tokens, so
-		 * that plain text cannot produce them. */
+		/* The file has no token types, but it has the ids of a few special tokens. Make these control tokens,
+		 * so that plain text cannot produce them. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < LEN(named); i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
@@ -532,7 +533,7 @@ static int load_ids(struct loader *l)
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
 	in->add_bos = (flag || (v->kind == KIND_SPM && v->merges)) &&
-	              in->bos >= 0; /* Gemma 4 always needs a BOS, even if the file says that it does not */
+	              in->bos >= 0; /* Gemma 4 always needs a BOS, even if the file says otherwise */
 	flag = in->encoder;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0 ||
 	    (v->kind == KIND_WORDPIECE && gguf_bool(l->g, "tokenizer.ggml.add_sep_token", &flag, l->err) < 0))
@@ -606,7 +607,8 @@ static int load_model(struct loader *l)
 	return 0;
 }
 
-/* If the file has the key ARCH.vocab_size (ARCH: name of the architecture), check that it is the number of tokens. */
+/* If the file has the key ARCH.vocab_size (ARCH is the name of the architecture), check that its value is the number of
+ * tokens. */
 static int check_size(struct loader *l)
 {
 	struct view arch = { "", 0 };

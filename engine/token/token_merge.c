@@ -1,18 +1,18 @@
 /* engine/token/token_merge.c - merges the symbols of one word, for both kinds of BPE; caches encoded words.
  *
- * A symbol is at first a byte or a character. The symbols of a word are a doubly linked list. Each has the rank of its
- * merge with the next symbol, and the merge with the lowest rank is done first. In a short word a linear search finds
- * that merge. A long word (a megabyte of one letter is possible) uses a heap of entries (rank, index), which takes O(n
- * log n) in all. When the rank of a symbol changes, its old entry stays in the heap. Such an entry is recognised, and
- * skipped, because its rank differs from the symbol's. */
+ * A symbol is at first a byte or a character. The symbols of a word form a doubly linked list. Each symbol has the rank
+ * of its merge with the next symbol, and the merge with the lowest rank is done first. In a short word a linear search
+ * finds this merge. A long word (a megabyte of one letter is possible) uses a heap of entries (rank, index), which
+ * takes O(n log n) in all. When the rank of a symbol changes, its old entry stays in the heap. Such an entry is
+ * recognised, and skipped, because its rank differs from the symbol's. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* SHORT_WORD: maximum number of symbols of a word for the linear search. SEEN_SLOTS: number of entries of the cache of
- * encoded words. SEEN_BYTES: maximum length of a word in this cache, in bytes. SEEN_TEXT: minimum length of a text for
- * which this cache is used, in bytes. */
+/* SHORT_WORD is the maximum number of symbols of a word for the linear search. SEEN_SLOTS is the number of entries of
+ * the cache of encoded words, and SEEN_BYTES the maximum length in bytes of a word in this cache. The cache is used for
+ * texts of at least SEEN_TEXT bytes. */
 enum { SHORT_WORD = 24, SEEN_SLOTS = 4096, SEEN_BYTES = 32, SEEN_TEXT = 2048 };
 
 int merge_reserve(struct encoder *e, size_t n)
@@ -140,7 +140,7 @@ static void heap_rise(uint64_t *h, size_t i, uint64_t x)
 
 static int merge_long(struct encoder *e, const char *word, pair_fn *pair)
 {
-	size_t n = 0, need = 2 * e->n_sym; /* room for all entries: each merge removes one and adds at most two */
+	size_t n = 0, need = 2 * e->n_sym; /* room for all entries: each merge removes one entry and adds at most two */
 	uint64_t *h;
 
 	if (need > e->cap_heap) {

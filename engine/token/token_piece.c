@@ -1,4 +1,4 @@
-/* engine/token/token_piece.c - the bytes of a token, and where in the text each token ends. */
+/* engine/token/token_piece.c - computes the bytes of a token, and where in the text each token ends. */
 #include "engine/token/token_private.h"
 
 #include <ctype.h>
@@ -110,8 +110,8 @@ void token_ends_add(struct token_ends *e, size_t at)
 }
 
 /* Return the end of the token that begins at offset `at` of the run (plain text between two special tokens). With
- * SentencePiece, a space (1 byte) and a space mark (U+2581, 3 bytes) are both encoded as a space mark. So the length of
- * the token is found by looking at the text. */
+ * SentencePiece, a space (1 byte) and a space mark (U+2581, 3 bytes) are both encoded as a space mark. So the text
+ * decides the length of the token. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

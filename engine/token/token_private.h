@@ -27,31 +27,31 @@ enum {
 	/* longer special tokens are ignored, because the work per byte of text must be bounded */
 	SPECIAL_BYTES_MAX = 256,
 	TEXT_BYTES_MAX = 1 << 29,
-	NORMAL_BYTES_MAX = 1 << 30, /* maximum bytes of a text after it is normalised */
-	/* maximum bytes of a token of Unigram or WordPiece; it bounds the work per byte of text */
+	NORMAL_BYTES_MAX = 1 << 30, /* maximum length of a text in bytes after it is normalised */
+	/* maximum length in bytes of a token of Unigram or WordPiece; it limits the work per byte of text */
 	PIECE_BYTES_MAX = 256,
 };
 
 #define NO_RANK UINT32_MAX
 
-/* Entry of the hash table text -> id, which uses open addressing. `hash` is the low 32 bits of hash_bytes(). id1 is the
- * token's id + 1, or 0 for an empty entry. */
+/* Entry of the hash table from texts to ids, which uses open addressing. `hash` is the low 32 bits of hash_bytes(). id1
+ * is the token's id + 1, or 0 for an empty entry. */
 struct text_slot {
 	uint32_t hash, id1;
 };
-/* Entry of the hash table (left id, right id) -> merge, which uses open addressing. The merge with the lowest `rank` is
- * done first. to1 is the id of the merged token + 1, or 0 for an empty entry. */
+/* Entry of the hash table from pairs (left id, right id) to merges, which uses open addressing. The merge with the
+ * lowest `rank` is done first. to1 is the id of the merged token + 1, or 0 for an empty entry. */
 struct pair_slot {
 	int32_t left, right;
 	uint32_t rank;
 	int32_t to1;
 };
-/* A token recognised by its text. */
+/* A token that is recognised by its text. */
 struct special {
 	const char *p;
 	uint32_t n;
 	int32_t id;
-	/* 1 = user-defined token, recognised everywhere; 0 = control or unknown token, recognised only in trusted
+	/* 1: user-defined token, recognised everywhere; 0: control or unknown token, recognised only in trusted
 	 * ranges */
 	int user;
 };
@@ -59,15 +59,16 @@ struct special {
 /* Prefix tree of the texts of all normal tokens (token_trie.c). A node stands for the bytes on the path from the root
  * (node 0) to the node. */
 struct trie {
-	uint32_t *kid;  /* [n + 1]: node i's children are nodes kid[i]..kid[i + 1] - 1, sorted by label */
-	int32_t *id;    /* [n]: for each node, the first token whose text is the node's bytes; -1 = there is none */
-	uint8_t *label; /* [n]: for each node, the last of its bytes */
+	/* [n + 1] the children of node i are the nodes from kid[i] to kid[i + 1] - 1, sorted by label */
+	uint32_t *kid;
+	int32_t *id;    /* [n] for each node, the first token whose text is the node's bytes; -1: there is none */
+	uint8_t *label; /* [n] for each node, the last of its bytes */
 };
 
 /* SentencePiece's table of texts to replace (sources) and their replacements (charsmap.c). */
 struct charsmap {
-	uint32_t *unit; /* [n_unit]: the trie of all texts to replace; n_unit = 0: there is no table */
-	char *text;     /* [n_text]: the replacements of all texts, each followed by a zero byte */
+	uint32_t *unit; /* [n_unit] the trie of all texts to replace; if n_unit is 0, there is no table */
+	char *text;     /* [n_text] the replacements of all texts, each followed by a zero byte */
 	uint32_t n_unit, n_text;
 };
 
@@ -81,19 +82,21 @@ enum vocab_kind {
 struct vocab {
 	struct vocab_info info;
 	enum vocab_kind kind;
-	int marks; /* 1 = spaces are stored as space marks; 0 = byte-level BPE */
-	/* 1 = the file lists the merges (pair[]); 0 = the rank of a merge comes from the score of the token that it
+	int marks; /* 1: spaces are stored as space marks; 0: byte-level BPE */
+	/* 1: the file lists the merges (pair[]); 0: the rank of a merge comes from the score of the token that it
 	 * makes */
 	int merges;
-	char *text;                /* stored texts of all tokens, concatenated */
-	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
-	uint8_t *type;             /* [n]: the type of each token, an enum token_type */
-	uint32_t longest;          /* bytes of the stored text of the longest normal token */
+	char *text; /* stored texts of all tokens, concatenated */
+	/* [n + 1] the text of token i begins at text[off[i]] and ends before text[off[i + 1]] */
+	uint32_t *off;
+	uint8_t *type;             /* [n] the type of each token, an enum token_type */
+	uint32_t longest;          /* length in bytes of the stored text of the longest normal token */
 	uint64_t seed[2];          /* seed of hash_bytes(), random so that a hostile file cannot contain collisions */
-	struct text_slot *by_text; /* hash table text -> id */
-	uint32_t by_text_mask;     /* number of entries of by_text[] - 1 */
-	int32_t byte_id[256];      /* for each byte, the id of the token that stands for it alone; -1 = none */
-	/* 1 = vocab_cuts() may return 1. This requires that no user-defined token has a blank after another character.
+	struct text_slot *by_text; /* hash table from texts to ids */
+	uint32_t by_text_mask;     /* the number of entries of by_text[], minus 1 */
+	/* for each byte, the id of the token that stands for this byte alone; -1: there is none */
+	int32_t byte_id[256];
+	/* 1: vocab_cuts() may return 1. This requires that no user-defined token has a blank after another character.
 	 * For encoders the value is always 0. */
 	int cuts;
 
@@ -101,8 +104,8 @@ struct vocab {
 	/* [n] for each token, the rank of the merge that makes it. The highest score gives the lowest rank. Used only
 	 * if the member `merges` is 0. */
 	uint32_t *rank;
-	int add_space; /* 1 = add a space before the text */
-	/* 1 = words can be encoded one by one, because no token has a space mark (U+2581) after another character */
+	int add_space; /* 1: add a space before the text */
+	/* 1: words can be encoded one by one, because no token has a space mark (U+2581) after another character */
 	int words_apart;
 
 	/* Byte-level BPE only. */
@@ -113,22 +116,23 @@ struct vocab {
 	float *score;             /* Unigram: [n] score of each token, finite */
 	double unknown_score;     /* Unigram: score of a character that has no token */
 	struct charsmap charsmap; /* Unigram: the texts that normalising replaces */
-	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
-	/* WordPiece: trie node of U+2581, below which are the tokens that begin a word; 0 = there are none */
+	int trim;                 /* for Unigram, 1: drop leading, trailing and repeated spaces */
+	/* for WordPiece, the trie node of U+2581, below which are the tokens that begin a word; 0: there are none */
 	uint32_t word_node;
-	int lowercase;     /* WordPiece: 1 = lower-case the text */
-	int strip_accents; /* WordPiece: 1 = remove accents */
+	int lowercase;     /* for WordPiece, 1: convert the text to lower case */
+	int strip_accents; /* for WordPiece, 1: remove accents */
 
 	/* pair[] and pair_mask are used only if the member `merges` is 1. */
-	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
-	uint32_t pair_mask;     /* number of entries of pair[] - 1 */
+	struct pair_slot *pair; /* hash table from pairs (left id, right id) to merges */
+	uint32_t pair_mask;     /* the number of entries of pair[], minus 1 */
 
-	struct special *special; /* sorted by text, without duplicates */
+	struct special *special; /* special tokens, sorted by text, without duplicates */
 	int32_t n_special;       /* number of special tokens */
-	/* special[special_from[b] .. special_from[b + 1] - 1] are the special tokens that begin with byte b */
+	/* The special tokens that begin with byte b have the indices special_from[b] to special_from[b + 1] - 1 in
+	 * special[]. */
 	int32_t special_from[257];
 	char *special_text; /* memory of the texts of special[] */
-	int32_t end[32];    /* ids that end a turn */
+	int32_t end[32];    /* ids of the tokens that end a turn */
 	int n_end;          /* number of ids in end[] */
 	int32_t mark[24];   /* control tokens around the model's reasoning; their texts are part of the answer */
 	int n_mark;         /* number of ids in mark[] */
@@ -147,19 +151,19 @@ const struct pair_slot *vocab_pair(const struct vocab *, int32_t left, int32_t r
 
 /* A part of a word during merging. The symbols of a word form a doubly linked list. */
 struct symbol {
-	int32_t id;         /* the token with the symbol's text; -1 = none */
-	int32_t prev, next; /* indices of the neighbouring symbols; -1 = none */
-	uint32_t off, len;  /* the symbol's bytes in the word */
-	uint32_t rank;      /* rank of the merge with the next symbol; NO_RANK = the two cannot be merged */
+	int32_t id;         /* the token with the symbol's text; -1: there is none */
+	int32_t prev, next; /* indices of the neighbouring symbols; -1: there is none */
+	uint32_t off, len;  /* offset of the symbol in the word, and its length in bytes */
+	uint32_t rank;      /* rank of the merge with the next symbol; NO_RANK: the two symbols cannot be merged */
 	int32_t to;         /* id of the token that this merge makes */
 };
 
-/* Cache entry for a word of the run, which is the plain text between two special tokens. When the word occurs again in
- * the run, its ids are copied from the output. */
+/* Cache entry for a word of a run (the plain text between two special tokens). If the word occurs again in the run, its
+ * ids are copied from the output. */
 struct word_seen {
 	uint32_t at, len; /* offset of the word in the run, and its length in bytes */
 	size_t out_at;    /* index of the word's first id in the output */
-	uint32_t out_n;   /* how many ids the word has */
+	uint32_t out_n;   /* number of ids of the word */
 };
 
 /* Working memory of one vocab_encode() call. A run is the plain text between two special tokens. */
@@ -171,36 +175,38 @@ struct encoder {
 	size_t n_sym, cap_sym;
 	uint64_t *heap;
 	size_t cap_heap;
-	struct word_seen *seen; /* hash table: the cache of encoded words; NULL = not allocated */
-	/* 1 = the run (the plain text between two special tokens) is long enough for the cache of encoded words */
+	struct word_seen *seen; /* hash table: the cache of encoded words, or NULL if it is not allocated */
+	/* 1: the run (the plain text between two special tokens) is long enough for the cache of encoded words */
 	int use_seen;
-	/* The run (the plain text between two special tokens) in the form that is encoded. SPM: with a space mark
-	 * (U+2581) for each space. Unigram and WordPiece: normalised. Byte-level BPE: one word of the run, spelled as
-	 * the vocabulary stores it. */
+	/* The run (the plain text between two special tokens) in the form that is encoded. For SPM, it has a space mark
+	 * (U+2581) for each space. For Unigram and WordPiece, it is normalised. For byte-level BPE, it is one word of
+	 * the run, spelled as the vocabulary stores it. */
 	char *run;
 	size_t cap_run;
 	/* [cap_run] For each byte of run[], the end of the character of `text` from which the byte was made, as an
 	 * offset in `text`. Filled in only for Unigram and WordPiece, and only if `ends` is not NULL. */
 	uint32_t *run_end;
-	struct cut *cut; /* Unigram: for each prefix of a word, the best way to cut it into tokens (token_unigram.c) */
+	struct cut *cut; /* for Unigram, the best way to split each prefix of a word into tokens (token_unigram.c) */
 	size_t cap_cut;
-	struct token_ends *ends; /* list to which the ends of tokens are appended; NULL = do not record them */
-	const char *text;        /* the original text of the run, not yet normalised; points into the whole text */
-	size_t at;               /* offset of the run in the whole text */
+	struct token_ends *ends; /* list to which the ends of tokens are appended; NULL: do not record the ends */
+	/* the original text of the run (plain text between two special tokens), not yet normalised; points into the
+	 * whole text */
+	const char *text;
+	size_t at; /* offset in the whole text of the run (plain text between two special tokens) */
 };
 
 /* ---- token_piece.c ---- */
 
-/* Return the byte that a text of the form "<0xNN>" stands for; -1 if the text has another form. */
+/* Return the byte that a text of the form "<0xNN>" stands for, or -1 if the text has another form. */
 int token_byte(const char *p, size_t n);
 /* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b. char_byte()
- * returns the byte for a code point, or -1 if it stands for none. */
+ * returns the byte for a code point, or -1 if the code point stands for no byte. */
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
 /* For each token of the output from index out_at on, append its end (an offset in the text) to e->ends. The tokens
- * encode bytes `from` to `to` - 1 of the run. `from` is -1 if the first token begins with a space that is not in the
- * text. If e->ends is NULL, do nothing. */
+ * encode the bytes from `from` to `to` - 1 of the run (plain text between two special tokens). `from` is -1 if the
+ * first token begins with a space that is not in the text. If e->ends is NULL, do nothing. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
 /* For each token of the output from index out_at on, append its end (an offset in the text) to e->ends. The tokens were
@@ -210,8 +216,9 @@ void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
 
-/* Append the ids of s[0..n), a run of plain text. If `space` is 1, put a space mark (U+2581) before the run. If
- * `begins` is 1, the run is at the beginning of the text, or directly after a control token or an unknown token. */
+/* Append the ids of the n bytes of plain text at s. If `space` is 1, put a space mark (U+2581) before the text. If
+ * `begins` is 1, the plain text is at the beginning of the whole text, or directly after a control token or an unknown
+ * token. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 int unigram_encode(struct encoder *, const char *s, size_t n, int begins);
@@ -223,22 +230,22 @@ size_t spm_next_word(const char *s, size_t n, size_t i);
 /* ---- token_trie.c ---- */
 
 int trie_build(struct vocab *, struct err *);
-/* Return the child of `node` for a byte, or 0 if it has none. */
+/* Return the child of `node` for a byte, or 0 if there is none. */
 uint32_t trie_step(const struct trie *, uint32_t node, char byte);
 
 /* ---- charsmap.c ---- */
 
-/* Load a charsmap from its n bytes in the file. On error return -1: *wrong says what is wrong with unit *at of the
- * trie. If memory is exhausted, *wrong is NULL. */
+/* Load a charsmap from its n bytes in the file. On error return -1, and set *wrong to a description of the error in
+ * unit *at of the trie. If memory is exhausted, set *wrong to NULL. */
 int charsmap_load(struct charsmap *, const uint8_t *p, uint64_t n, const char **wrong, uint32_t *at, struct err *);
-/* Find the longest source (a text to replace) at the start of s[0..n). Set *to to its replacement and return the length
- * of the source. Return 0 if no source begins there. */
+/* Find the longest source (a text to replace) at the start of the n bytes s[]. Set *to to its replacement and return
+ * the length of the source. Return 0 if s[] does not begin with a source. */
 size_t charsmap_match(const struct charsmap *, const char *s, size_t n, const char **to);
 
 /* ---- token_load_encoder.c ---- */
 
-/* Load what only Unigram and WordPiece have: prefix tree, charsmap, flags. Call it after the types of the tokens are
- * loaded. */
+/* Load the parts that only Unigram and WordPiece have: prefix tree, charsmap, flags. Call this function after the types
+ * of the tokens are loaded. */
 int load_encoder(struct vocab *, const struct gguf *, struct err *);
 
 /* ---- token_merge.c ---- */
@@ -246,13 +253,13 @@ int load_encoder(struct vocab *, const struct gguf *, struct err *);
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);
 /* Merge neighbouring symbols until no two of them can be merged. The merge with the lowest rank is done first; if ranks
- * are equal, the leftmost merge. pair() looks up the merge of two neighbouring symbols, and sets the members `rank` and
- * `to` of the left symbol. If the two cannot be merged, it changes nothing. */
+ * are equal, the leftmost merge is done first. pair() looks up the merge of two neighbouring symbols, and sets the
+ * members `rank` and `to` of the left symbol. If the two symbols cannot be merged, pair() changes nothing. */
 typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
-/* Make room for n bytes in e->run; the old content is lost. */
+/* Make room for n bytes in e->run. The old content is lost. */
 int run_reserve(struct encoder *, size_t n);
-/* Make room for n bytes in e->run and, if e->ends is not NULL, in e->run_end; the old content is kept. */
+/* Make room for n bytes in e->run and, if e->ends is not NULL, in e->run_end. The old content is kept. */
 int run_grow(struct encoder *, size_t n);
 /* 1 if the vocabulary has a usable unknown token. For byte-level BPE this token must have the type TOKEN_UNKNOWN,
  * because plain text must not produce a control token. */
@@ -260,15 +267,16 @@ int has_unknown(const struct vocab *);
 /* Append the unknown token, in place of a byte that has no token. If has_unknown() is 0, drop the byte and return 0, or
  * return -1 with an error.
  *
- * The byte is dropped only for byte-level BPE, and only if it is not printable ASCII. Some of these vocabularies lack
- * rare bytes (SmolLM2's lacks 21 control codes and rare UTF-8 bytes), and name a control token as their unknown token.
- * The model's own software drops such bytes, too. */
+ * The byte is dropped only for byte-level BPE, and only if it is not printable ASCII. Some of these vocabularies have
+ * no tokens for rare bytes (in SmolLM2's, for 21 control codes and rare UTF-8 bytes), and their unknown token is a
+ * control token. The model's own software drops such bytes, too. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
-/* A cache of encoded words, because words repeat. seen_start() empties it for a run of n bytes. seen_again() looks up
- * the word base[at..at + len). If the word is cached, seen_again() appends its ids and returns 1. Otherwise it returns
- * 0 and sets *slot to the cache entry for the word; NULL = do not cache it. Then the caller encodes the word, and calls
- * seen_keep() to fill the entry. */
+/* A cache of encoded words, because words repeat. seen_start() empties the cache for a run of n bytes (plain text
+ * between two special tokens). seen_again() looks up the word of `len` bytes at base[at]. If the word is cached,
+ * seen_again() appends its ids and returns 1. Otherwise it returns 0 and sets *slot to the cache entry for the word, or
+ * to NULL if the word shall not be cached. Then the caller encodes the word, and calls seen_keep() to fill the
+ * entry. */
 void seen_start(struct encoder *, size_t n);
 int seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
 void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);

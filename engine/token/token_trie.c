@@ -1,20 +1,20 @@
-/* engine/token/token_trie.c - the prefix tree of a vocabulary. With it, encoders find all tokens that begin at an
- * offset in the text.
+/* engine/token/token_trie.c - the prefix tree of a vocabulary. With this tree, encoders find all tokens that begin at
+ * an offset in the text.
  *
  * Nodes are numbered level by level, so the children of a node have consecutive numbers. While the tree is built, the
- * tokens below each node are a range of one list. Sorting that range by the next byte gives the node's children. */
+ * tokens below each node are a range of one list. Sorting this range by the next byte gives the node's children. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Return byte d of a token's text, plus 1. Return 0 if the text has no byte d. */
+/* Return byte number d of a token's text, plus 1. Return 0 if the text has no byte d. */
 static unsigned key_at(const struct vocab *v, int32_t id, uint32_t d)
 {
 	return d < v->off[id + 1] - v->off[id] ? (unsigned char)v->text[v->off[id] + d] + 1u : 0;
 }
 
-/* Sort the ids list[0..n) by key_at() of byte d. Ids with equal keys keep their order. spare[n] is working memory. */
+/* Sort the n ids list[] by key_at() of byte d. Ids with equal keys keep their order. spare[n] is working memory. */
 static void sort_by_byte(const struct vocab *v, int32_t *list, int32_t *spare, uint32_t n, uint32_t d)
 {
 	uint32_t at[258] = { 0 };
@@ -44,7 +44,7 @@ int trie_build(struct vocab *v, struct err *err)
 	struct trie *t = &v->trie;
 	uint32_t n_list = 0, most = 2, depth = 0, level_end = 1, n = 1;
 	int32_t *list, *spare;
-	/* Indexed by node: list[from] to list[to - 1] are the tokens whose texts begin with the bytes of the node. */
+	/* Indexed by node: the tokens whose texts begin with the bytes of the node are list[from] to list[to - 1]. */
 	struct {
 		uint32_t from, to;
 	} * below;

@@ -1,23 +1,23 @@
-/* engine/token/token_unigram.c - Unigram (SentencePiece): normalises the text, then cuts each word into the tokens with
- * the highest sum of scores.
+/* engine/token/token_unigram.c - Unigram (SentencePiece): normalises the text, then splits each word into the tokens
+ * with the highest sum of scores.
  *
  * Normalising replaces texts by a table of the model file (charsmap), invalid bytes by U+FFFD, and spaces by U+2581,
  * the space mark. It can also drop leading, trailing and repeated spaces.
  *
- * The best cut is found by the Viterbi algorithm. For each byte of the word it keeps the best sum of all cuts that end
- * there. If two cuts have equal sums, the one with the longer last token is kept. A character without a token counts as
- * unknown; its score is 10 below the lowest score of all tokens. */
+ * The Viterbi algorithm finds the best way to split a word. For each byte of the word it keeps the highest sum of
+ * scores of the tokens up to this byte. If two ways have equal sums, the way with the longer last token is kept. A
+ * character without a token counts as unknown; its score is 10 below the lowest score of all tokens. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* cut[i] is the best way to cut the first i bytes of a word into tokens. `sum` is the sum of the tokens' scores. The
+/* cut[i] is the best way to split the first i bytes of a word into tokens. `sum` is the sum of the tokens' scores. The
  * last token has the id `id` and begins at byte `from` of the word. */
 struct cut {
 	double sum;
-	uint32_t from; /* NO_CUT = no token ends at byte i */
-	int32_t id; /* -1 = the last character is not the text of any token, so it is encoded as an unknown character */
+	uint32_t from; /* NO_CUT: no token ends at byte i */
+	int32_t id; /* -1: the last character is not the text of any token, so it is encoded as an unknown character */
 };
 
 #define NO_CUT UINT32_MAX
@@ -35,9 +35,9 @@ static int add_bytes(struct encoder *e, size_t *len, const char *s, size_t n, si
 	return 0;
 }
 
-/* Append s[0..n) to e->run, with a space mark in place of each space. These bytes replace a range of the text. The end
- * of that range, source_end, is stored in run_end[] for each byte. If *drop is 1, drop the spaces at the beginning of
- * `s`. Set *drop for the next call. */
+/* Append the n bytes s[] to e->run, with a space mark in place of each space. These bytes replace a range of the text.
+ * The end of this range, source_end, is stored in run_end[] for each byte. If *drop is 1, drop the spaces at the
+ * beginning of s[]. Set *drop for the next call. */
 static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, size_t source_end, int *drop)
 {
 	while (*drop && n && *s == ' ') {
@@ -88,16 +88,16 @@ static int normalise(struct encoder *e, const char *s, size_t n, int begins, siz
 
 /* ---- the best cut ---- */
 
-/* Replace *c, the best cut so far (NO_CUT: none yet), if the new cut has a higher sum. The last token of the new cut is
- * `id` and begins at `from`. */
+/* Replace *c, the best way to split so far (NO_CUT: there is none yet), if the new way has a higher sum. The last token
+ * of the new way is `id` and begins at `from`. */
 static void relax(struct cut *c, double sum, size_t from, int32_t id)
 {
 	if (c->from == NO_CUT || sum > c->sum)
 		*c = (struct cut){ sum, (uint32_t)from, id };
 }
 
-/* Find the best ways to cut the first i bytes of the word s[0..n) into tokens, for i = 1 to n. Store them in
- * cut[0..n]. */
+/* Find the best ways to split the first i bytes of the word, which is the n bytes s[], into tokens, for i = 1 to n.
+ * Store them in cut[0] to cut[n]. */
 static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut *cut)
 {
 	cut[0].sum = 0;
@@ -127,9 +127,9 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 	}
 }
 
-/* Append the tokens of a character that has no token of its own: its byte tokens, or else the unknown token.
+/* Append the tokens of a character that has no token of its own: its byte tokens or, if it has none, the unknown token.
  * Consecutive characters share one unknown token. If *again is 1, the last token appended is the unknown token of the
- * previous character. *again is updated for the next call. */
+ * previous character. Update *again for the next call. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
 	int bytes = 1;
@@ -144,7 +144,7 @@ static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 	return 0;
 }
 
-/* Append the ids of the word e->run[at..at + n). */
+/* Append the ids of the word of n bytes at e->run[at]. */
 static int unigram_word(struct encoder *e, size_t at, size_t n)
 {
 	const char *s = e->run + at;
@@ -163,9 +163,9 @@ static int unigram_word(struct encoder *e, size_t at, size_t n)
 	}
 	cut = e->cut;
 	find_cuts(e->v, s, n, cut);
-	/* Follow the best cut from the end of the word to its beginning, and reverse the links. So far, if a token ends
-	 * at i, cut[i].from is where it begins. Afterwards, if a token begins at i, cut[i].from is where it ends; the
-	 * last one is 0. */
+	/* Follow the best way to split the word from its end to its beginning, and reverse the links. Before this, if a
+	 * token ends at i, cut[i].from is where it begins. Afterwards, if a token begins at i, cut[i].from is where it
+	 * ends. The last of these is 0. */
 	for (uint32_t i = (uint32_t)n, from; i; i = from) {
 		from = cut[i].from;
 		cut[i].from = next;

@@ -1,11 +1,11 @@
-/* engine/token/token_wordpiece.c - WordPiece (BERT): cuts the text into words, and each word into tokens. From left to
- * right, the next token is always the longest one that matches.
+/* engine/token/token_wordpiece.c - WordPiece (BERT): splits the text into words, and each word into tokens. From left
+ * to right, the next token is always the longest one that matches.
  *
  * BERT's "basic tokenizer" makes the words. It drops control characters and invalid bytes, and makes every Chinese
- * character and punctuation mark a word of its own. For an uncased vocabulary it also removes accents and lower-cases.
- * A word of over 100 characters, or one that cannot be cut into tokens, becomes one unknown token.
+ * character and punctuation mark a word of its own. For an uncased vocabulary it also removes accents and converts to
+ * lower case. A word of over 100 characters, or a word that cannot be split into tokens, becomes one unknown token.
  *
- * BERT marks a token inside a word with "##". GGUF files instead mark a token that begins a word: U+2581 is before
+ * BERT marks a token inside a word with "##". GGUF files instead mark a token that begins a word with U+2581 before
  * it. */
 #include "engine/token/token_private.h"
 #include "engine/token/unicode_data_bert.h"
@@ -18,7 +18,8 @@ enum { WORD_CHARS_MAX = 100 };
 
 static enum bert_class class_of(int32_t cp)
 {
-	uint32_t lo = 0, hi = n_bert_class_run; /* binary search for the last run that begins at or before cp */
+	/* binary search for the last range of code points that begins at or before cp */
+	uint32_t lo = 0, hi = n_bert_class_run;
 
 	while (hi - lo > 1) {
 		uint32_t mid = lo + (hi - lo) / 2;
@@ -41,7 +42,7 @@ static int map_char(const struct bert_map *m, int32_t cp, int32_t out[3])
 			memcpy(out, m->longer[i].to, sizeof m->longer[i].to);
 			return out[2] ? 3 : 2;
 		}
-	while (hi - lo > 1) { /* binary search for the last run that begins at or before cp */
+	while (hi - lo > 1) { /* binary search for the last range of code points that begins at or before cp */
 		uint32_t mid = lo + (hi - lo) / 2;
 
 		if (m->run[mid].first <= cp)
@@ -78,7 +79,7 @@ static int strip_accents(int32_t cp, int32_t out[3])
 struct words {
 	struct encoder *e;
 	size_t len;
-	int open; /* 1 = the space after the last word is still to be written */
+	int open; /* 1: the space after the last word is still to be written */
 };
 
 static int add_char(struct words *w, int32_t cp, size_t source_end)
@@ -142,7 +143,7 @@ static int basic_tokens(struct words *w, const char *s, size_t n)
 
 /* ---- words ---- */
 
-/* Append the ids of the word e->run[at..at + n). */
+/* Append the ids of the word of n bytes at e->run[at]. */
 static int wordpiece_word(struct encoder *e, size_t at, size_t n)
 {
 	const struct vocab *v = e->v;

@@ -18,23 +18,24 @@ extern const uint32_t bert_class_run[];
 extern const uint32_t n_bert_class_run;
 
 /* A group of `count` code points: first, first + step, and so on. Each code point c is replaced by c + delta. If delta
- * is 0, each is removed. */
+ * is 0, these code points are removed. */
 struct bert_run {
 	int32_t first, count, step, delta;
 };
-/* The code point `from` is replaced by the two or three code points in to[]. If there are two, to[2] is 0. */
+/* The code point `from` is replaced by the two or three code points in to[]. If it is replaced by two, to[2] is 0. */
 struct bert_long {
 	int32_t from, to[3];
 };
-/* A mapping of code points. run[] has the code points that are removed or replaced by one code point; longer[] has
- * those replaced by two or three. Both arrays are in ascending order. All other code points stay as they are. */
+/* A mapping of code points. run[] has the code points that are removed or replaced by one code point; longer[] has the
+ * code points that are replaced by two or three. Both arrays are in ascending order. All other code points are not
+ * changed. */
 struct bert_map {
 	const struct bert_run *run;
 	const struct bert_long *longer;
 	uint32_t n_run, n_longer;
 };
 /* bert_strip removes accents: it decomposes characters and drops non-spacing marks. It has no Hangul syllables, because
- * strip_accents() decomposes these by a formula. bert_lower makes characters lower case. */
+ * strip_accents() decomposes these by a formula. bert_lower converts characters to lower case. */
 extern const struct bert_map bert_strip;
 extern const struct bert_map bert_lower;
 
