@@ -197,10 +197,21 @@ size_t model_files(struct model_file **out)
 	return f.n;
 }
 
-/* Add weir's own encoders, without their readers (NAME-reader.gguf). */
+/* 1 if a file with this name, without ".gguf", is an encoder's reader: NAME-reader or NAME-reader-en. */
+static int names_reader(const char *name)
+{
+	static const char *const ends[] = { "-reader", "-reader-en" };
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < LEN(ends); i++)
+		if (n > strlen(ends[i]) && !strcmp(name + n - strlen(ends[i]), ends[i]))
+			return 1;
+	return 0;
+}
+
+/* Add weir's own encoders, without their readers. */
 static void add_encoders(struct finder *f)
 {
-	static const char reader[] = "-reader";
 	struct str at = { 0 };
 	size_t kept = 0;
 
@@ -208,9 +219,7 @@ static void add_encoders(struct finder *f)
 		add_folder(f, &at, "weir");
 	str_free(&at);
 	for (size_t i = 0; i < f->n; i++) {
-		size_t n = strlen(f->file[i].name), tail = sizeof reader - 1;
-
-		if (n > tail && !strcmp(f->file[i].name + n - tail, reader)) {
+		if (names_reader(f->file[i].name)) {
 			free(f->file[i].name);
 			free(f->file[i].path);
 		} else {

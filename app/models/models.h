@@ -18,8 +18,8 @@ struct model_file {
 };
 /* List the model files on this machine, weir's own first. Free the list with model_files_free(). */
 size_t model_files(struct model_file **out);
-/* List weir's own text encoders. Files of readers (NAME-reader.gguf, networks that read question and passage) are not
- * listed. Free the list with model_files_free(). */
+/* List weir's own text encoders. Files of readers (networks that read question and passage, named NAME-reader.gguf and
+ * NAME-reader-en.gguf) are not listed. Free the list with model_files_free(). */
 size_t encoder_files(struct model_file **out);
 void model_files_free(struct model_file *, size_t n);
 /* Append the path of the newest model among those that weir has downloaded. Returns 1; 0 if there is none. */

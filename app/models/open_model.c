@@ -53,24 +53,32 @@ static int read_first(const char *path, const struct options *o, struct err *e)
 	return path && model_precheck ? model_precheck(path, o, e) : 0;
 }
 
-/* Load the reader that belongs to an encoder, if its file exists: it is called FILE-reader.gguf and is beside the
- * encoder's FILE.gguf. A reader finds the answer to a question in a passage. Returns 0 or -1. */
-static int reader_open_for(struct encoder *encoder, const struct str *path, const struct options *o, struct err *e)
+/* Load the readers that belong to an encoder, if their files exist: FILE-reader.gguf, which reads questions in every
+ * language, and FILE-reader-en.gguf, which reads English questions. They are beside the encoder's FILE.gguf. A reader
+ * finds the answer to a question in a passage. Returns 0 or -1. */
+static int readers_open_for(struct encoder *encoder, const struct str *path, const struct options *o, struct err *e)
 {
 	static const char end[] = ".gguf";
-	size_t n = path->n - (sizeof end - 1);
-	struct str reader = { 0 };
+	static const struct {
+		enum encoder_reader_for questions;
+		const char *end;
+	} readers[] = { { READER_ANY, "-reader.gguf" }, { READER_ENGLISH, "-reader-en.gguf" } };
+	struct str file = { 0 };
 	struct stat st;
 	int rc = 0;
 
-	if (path->n < sizeof end || strcmp(path->p + n, end) != 0)
+	if (path->n < sizeof end || strcmp(path->p + path->n - (sizeof end - 1), end) != 0)
 		return 0;
-	str_add(&reader, path->p, n);
-	str_adds(&reader, "-reader.gguf");
-	if (!stat(reader.p, &st) &&
-	    (read_first(reader.p, o, e) || encoder_reader_open(encoder, READER_ANY, reader.p, e)))
-		rc = -1;
-	str_free(&reader);
+	for (size_t i = 0; i < LEN(readers) && !rc; i++) {
+		str_clear(&file);
+		str_add(&file, path->p, path->n - (sizeof end - 1));
+		str_adds(&file, readers[i].end);
+		if (!stat(file.p, &st))
+			rc = read_first(file.p, o, e) || encoder_reader_open(encoder, readers[i].questions, file.p, e)
+			             ? -1
+			             : 0;
+	}
+	str_free(&file);
 	return rc;
 }
 
@@ -81,7 +89,7 @@ int encoder_open_for(struct encoder **out, const struct options *o, struct err *
 
 	*out = NULL;
 	if (found > 0 && (read_first(path.p, o, e) || encoder_open(out, path.p, "cpu", o->threads, e) ||
-	                  reader_open_for(*out, &path, o, e))) {
+	                  readers_open_for(*out, &path, o, e))) {
 		encoder_close(*out);
 		*out = NULL;
 		found = -1;

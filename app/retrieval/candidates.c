@@ -51,10 +51,6 @@ enum { SIMILAR_FEW = 10 };
  * AVX2 and 0.1995 in portable C. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.18;
 
-/* READ sets the weight of the log odds that come from the encoder's reader, the network that reads question and
- * passage. READ * d is added to a passage's score for each unit of its log odds. Here d is the standard deviation of
- * the passages' scores without this addition. */
-static const double READ = 0.5;
 /* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and third
  * passages of SQuAD and HotpotQA: 0 to 3 % of the right passages are weak, and up to 70 % of the wrong passages
  * (tests/results/2026-11-28-answers.md). */
@@ -409,7 +405,7 @@ static int candidates_judge(struct conversation *conv, const char *question, siz
 	double gain[SOURCES_MOST];
 	int count = (int)MIN(c->n, (size_t)SOURCES_MOST);
 
-	if (c->by_meaning && reading_open(conv))
+	if (c->by_meaning && reading_open(conv, asked, c))
 		return candidates_read(conv, asked, c, e);
 	for (int i = 0; i < count; i++)
 		quote[i] = judged_text(&conv->doc[c->at[i].found.text], &c->at[i].found, c->by_meaning);
@@ -488,7 +484,7 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 		f->quote += at;
 		f->quote_end += at;
 	}
-	c->read = READ * score_deviation(c);
+	c->deviation = score_deviation(c);
 	candidates_drop(c);
 	if (!rc && c->n) {
 		candidates_sort(conv, c);

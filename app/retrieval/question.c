@@ -52,6 +52,16 @@ int question_is_english(const char *question, size_t n)
 	return text_has_word(question, n, english, NULL);
 }
 
+size_t english_words(const char *text, size_t n, size_t *words)
+{
+	struct word w;
+	size_t found = 0;
+
+	for (size_t i = 0; word_next(text, n, &i, &w); ++*words)
+		found += (size_t)text_has_word(w.p, w.n, english, NULL);
+	return found;
+}
+
 int question_is_own(const char *question, size_t n)
 {
 	return text_has_word(question, n, " i me my mine we us our ours ", NULL);

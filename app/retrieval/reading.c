@@ -1,6 +1,6 @@
 /* app/retrieval/reading.c - scores the best passages with the encoder's reader, a network that reads question and
  * passage together. It says whether the passage answers the question, and with which words (engine/encoder.h,
- * encoder_read).
+ * encoder_read). There may be a second reader, which is better, but for English questions about English passages alone.
  *
  * The reader may be a reranker. Its scores only order the passages, and it marks no words. Its scores never cause a
  * question to be refused, because their scale differs from model to model. */
@@ -14,34 +14,67 @@
 #include "engine/encoder.h"
 
 /* For each passage, the reader (a trained cross-encoder) gives the odds that the passage answers the question. If the
- * sum of these odds is less than ODDS_LEAST, the question is refused, because the documents do not answer it. Measured
- * with questions that the reader was not trained on:
+ * sum of these odds is less than `least`, the question is refused, because the documents do not answer it. If the
+ * question has a name or number that no text has, it is refused if the sum is less than `unknown`. `weight` * d is added
+ * to a passage's score for each unit of its log odds, where d is candidates.deviation.
+ *
+ * The limits of READER_ANY were measured with questions that it was not trained on:
  * - 129 questions of tests/train/questions.jsonl that their document answers: 2 are wrongly refused;
  * - 33 questions of the same file that their document does not answer: 12 are refused;
  * - 80 questions of SQuAD that the documents answer: 4 are wrongly refused;
  * - 40 questions of SQuAD about other articles: 23 are refused.
  *
- * If the question has a name or number that no text has, it is refused if the sum is less than ODDS_UNKNOWN. In SQuAD,
- * 14 of 1,234 questions that the documents answer have such a name or number, and so do 591 of 1,364 questions about
- * other articles. Measured on samples of these questions:
- * - 8 questions that the documents answer: 2 are wrongly refused; the limit ODDS_LEAST would refuse none;
- * - 41 questions about other articles: 39 are refused; the limit ODDS_LEAST would refuse 29.
+ * In SQuAD, 14 of 1,234 questions that the documents answer have a name or number that no text has, and so do 591 of
+ * 1,364 questions about other articles. Measured on samples of these questions:
+ * - 8 questions that the documents answer: 2 are wrongly refused; the limit `least` would refuse none;
+ * - 41 questions about other articles: 39 are refused; the limit `least` would refuse 29.
  *
  * Some questions are never refused, because the odds are too low for them:
- * - questions in other languages, because the reader was trained on English paragraphs;
+ * - questions in other languages or about passages in other languages, because the readers were trained on English
+ *   paragraphs;
  * - questions about documents whose passages have fewer than PARAGRAPH bytes on average;
  * - questions that refer to earlier messages and have fewer than two words of their own ("And what about the keeper?").
  *
  * A question with at least one word of its own is read without the previous message, even if it refers to that message.
  * The previous message is usually a question, too, and the reader would answer that question. */
-static const double ODDS_LEAST = 0.6, ODDS_UNKNOWN = 2;
-enum { PARAGRAPH = 200 };
+static const struct {
+	double least, unknown, weight;
+} measured[] = {
+	[READER_ANY] = { .least = 0.6, .unknown = 2, .weight = 0.5 },
+	[READER_ENGLISH] = { .least = 0.6, .unknown = 2, .weight = 0.5 },
+};
+enum { PARAGRAPH = 200, ENGLISH_OF = 40 };
 
-int reading_open(const struct conversation *conv)
+/* Return the text that the reader reads as the question. */
+static const struct str *read_as_question(const struct asked *asked)
+{
+	return &asked->text[asked->text[1].n && !question_own_words(asked->text[0].p, asked->text[0].n)];
+}
+
+/* 1 if the passages that will be read are probably English: of their words, one of ENGLISH_OF is a frequent English one.
+ * Samples of 24 passages of 500 bytes had one of 6 to one of 13 in English books, at least one of 30 in manuals, one of
+ * 20 to one of 250 in C source, and at most one of 75 in the eleven other languages of XQuAD. */
+static int passages_are_english(const struct conversation *conv, const struct candidates *c)
+{
+	size_t words = 0, english = 0;
+
+	for (size_t i = 0; i < c->n && i < READ_MOST; i++) {
+		const struct found_passage *f = &c->at[i].found;
+		const struct document *d = &conv->doc[f->text];
+
+		english += english_words(d->text.p + d->body + f->from, f->to - f->from, &words);
+	}
+	return english * ENGLISH_OF >= words;
+}
+
+int reading_open(const struct conversation *conv, const struct asked *asked, struct candidates *c)
 {
 	const struct encoder *e = search_of(conv)->meaning.encoder;
+	const struct str *question = read_as_question(asked);
 
-	return e && encoder_reads(e, READER_ANY);
+	c->english = question_is_english(question->p, question->n) && passages_are_english(conv, c);
+	c->reader = c->english && e && encoder_reads(e, READER_ENGLISH) ? READER_ENGLISH : READER_ANY;
+	return e && encoder_reads(e, c->reader);
 }
 
 /* Set [c->answer, c->answer_end) to the bytes of the body that answer the question, in whole characters and without
@@ -64,11 +97,9 @@ int candidates_read(struct conversation *conv, const struct asked *asked, struct
 {
 	struct encoder_string passage[READ_MOST];
 	struct encoder_answer answer[READ_MOST];
-	const struct str *text =
-		&asked->text[asked->text[1].n && !question_own_words(asked->text[0].p, asked->text[0].n)];
-	struct encoder_string question = { text->p, text->n };
+	struct encoder_string question = { read_as_question(asked)->p, read_as_question(asked)->n };
 	struct encoder *encoder = search_of(conv)->meaning.encoder;
-	int answers = encoder_reads(encoder, READER_ANY) == READS_ANSWERS,
+	int answers = encoder_reads(encoder, c->reader) == READS_ANSWERS,
 	    n = (int)MIN(c->n, (size_t)(answers ? READ_MOST : RANK_MOST));
 
 	for (int i = 0; i < n; i++) {
@@ -80,14 +111,14 @@ int candidates_read(struct conversation *conv, const struct asked *asked, struct
 	for (int i = 0, some = answers ? n : 1; i < n; i += some) {
 		if (!answers && signals_stopped())
 			return err_set(e, ERR_CANCELLED, "stopped");
-		if (encoder_read(encoder, READER_ANY, question, passage + i, some, answer + i, NULL, e))
+		if (encoder_read(encoder, c->reader, question, passage + i, some, answer + i, NULL, e))
 			return without_meaning(conv, e);
 	}
 	for (int i = 0; i < n; i++) {
 		const struct document *d = &conv->doc[c->at[i].found.text];
 
 		c->at[i].answers = answer[i].score;
-		c->at[i].gain = c->read * answer[i].score;
+		c->at[i].gain = measured[c->reader].weight * c->deviation * answer[i].score;
 		c->at[i].judged = 1;
 		if (answers)
 			answer_place(d->text.p + d->body, &answer[i], &c->at[i]);
@@ -127,8 +158,8 @@ int reading_tells(const struct candidates *c, const char *question, size_t n, in
 		bytes += c->at[i].found.to - c->at[i].found.from;
 		odds += exp(c->at[i].answers);
 	}
-	tells = bytes >= PARAGRAPH * (size_t)c->n_judged && question_is_english(question, n) &&
+	tells = bytes >= PARAGRAPH * (size_t)c->n_judged && c->english &&
 	        !(question_refers(question, n) && question_own_words(question, n) < 2);
-	*found = odds >= (tells && c->at[0].found.unknown ? ODDS_UNKNOWN : ODDS_LEAST);
+	*found = odds >= (tells && c->at[0].found.unknown ? measured[c->reader].unknown : measured[c->reader].least);
 	return *found || tells;
 }

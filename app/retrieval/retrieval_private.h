@@ -4,6 +4,7 @@
 
 #include "app/conversation/turn_hook.h"
 #include "app/retrieval/retrieval.h"
+#include "engine/encoder.h"
 #include "sessions/store/store.h"
 
 /* ---- turn hooks ---- */
@@ -86,12 +87,16 @@ struct candidates {
 	/* 1 = a reader has scored the judged passages, and has found the words in them that answer the question */
 	int by_reading;
 	int by_ranking; /* 1 = a reranker has scored the judged passages */
-	int found;      /* 1 = a passage is good enough to answer the question */
-	int asks_what;  /* 1 = the question asks who or what something is (question_subject) */
+	/* the reader or reranker for the languages of the question and of the passages */
+	enum encoder_reader_for reader;
+	int english;   /* 1 = the question and the passages that are read are English */
+	int found;     /* 1 = a passage is good enough to answer the question */
+	int asks_what; /* 1 = the question asks who or what something is (question_subject) */
 	/* for a question like "who is X": additional score of the first passage that has all words of X */
 	double introduced;
-	double nat;  /* score that a passage gets for one nat of query likelihood */
-	double read; /* score that a passage gets for each unit of the log odds from the encoder's reader */
+	double nat; /* score that a passage gets for one nat of query likelihood */
+	/* standard deviation of the passages' scores, without the scores of a reader or the chat model */
+	double deviation;
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
@@ -133,9 +138,11 @@ void meaning_close(struct meaning *);
 /* Maximum number of passages that are scored for one question. READ_MOST applies to a reader, which takes about 1 s of
  * processor time with AVX-512. RANK_MOST applies to a reranker, which is a larger network. */
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
-/* 1 if the encoder has a reader, a network that reads question and passage. Call after meaning_similar(). */
-int reading_open(const struct conversation *);
-/* Let the reader score the best passages, with one of the two texts of struct asked as the question. Returns 0, even if
+/* Set c->english, and c->reader to the encoder's reader (a network that reads question and passage) for the languages
+ * of the question and of the best passages. Return 1; 0 if the encoder has no such reader. Call after
+ * meaning_similar(). */
+int reading_open(const struct conversation *, const struct asked *, struct candidates *);
+/* Let c->reader score the best passages, with one of the two texts of struct asked as the question. Returns 0, even if
  * the reader failed and nothing is scored; -1 if the user has stopped. */
 int candidates_read(struct conversation *, const struct asked *, struct candidates *, struct err *);
 /* 1 if the reader can decide whether the documents answer the question. If it can, *found receives the decision, 1 or
@@ -213,6 +220,8 @@ int question_is_own(const char *question, size_t n);
 int question_own_words(const char *question, size_t n);
 /* 1 if the question is probably English: it has a frequent English word. */
 int question_is_english(const char *question, size_t n);
+/* Return the number of frequent English words of a text, and add the number of all its words to *words. */
+size_t english_words(const char *text, size_t n, size_t *words);
 /* 1 if the request is for a new text, which no sentence of a document can be: "Please write a poem about plum cake." */
 int question_wants_text(const char *question, size_t n);
 /* 1 if the text only greets, thanks or agrees ("ok, thanks!"), so that no document is searched for it. */

@@ -258,8 +258,9 @@ static void show_end(const struct pull *p, const struct fit *f, int was_here, in
 	str_adds(&s, ", with the right checksum");
 	say_once("%s", s.p);
 	if (f->encodes && f->encoder.ranks)
-		say_once("named NAME-reader.gguf, beside an encoder NAME.gguf in '%s', it reads for that encoder",
-		         p->folder.p);
+		say_once(
+			"named NAME-reader.gguf, beside an encoder NAME.gguf in '%s', it reads for that encoder; named NAME-reader-en.gguf, only English questions",
+			p->folder.p);
 	else if (f->encodes)
 		say_once(
 			"'weir -e %s' searches documents with it; a line 'encoder = %s' in ~/.config/weir/config makes it the default",

@@ -772,6 +772,129 @@ TEST(a_reranker_orders_passages)
 	str_free(&path);
 }
 
+/* Check that this reader reads the passages for a question. */
+static void check_reader(struct talk *k, const char *question, enum encoder_reader_for reader)
+{
+	struct candidates c;
+	struct encoder_answer a = { 0 };
+	struct encoder *encoder;
+	struct err e = { 0 };
+
+	CHECK_MSG(!candidates_find(&k->c.conv, question, strlen(question), &c, &e), "%s", e.msg);
+	encoder = search_of(&k->c.conv)->meaning.encoder;
+	CHECK_MSG(c.n && c.reader == reader, "%s", question);
+	CHECK_INT(c.by_reading, encoder_reads(encoder, reader) == READS_ANSWERS);
+	CHECK_INT(c.by_ranking, encoder_reads(encoder, reader) == READS_SCORES);
+	for (int i = 0; i < c.n_judged; i++) {
+		const struct document *d = &k->c.conv.doc[c.at[i].found.text];
+		struct encoder_string text = { d->text.p + d->body + c.at[i].found.from,
+			                       c.at[i].found.to - c.at[i].found.from };
+
+		CHECK(!encoder_read(encoder, reader, (struct encoder_string){ question, strlen(question) }, &text, 1,
+		                    &a, NULL, &e));
+		CHECK_MSG(a.score == c.at[i].answers, "%s: %f, not %f", question, c.at[i].answers, a.score);
+	}
+	free(c.at);
+}
+
+/* Put a file beside the encoder, in the place of its reader for English questions. */
+static void add_english_reader(const struct str *encoder, const char *file)
+{
+	struct str path = { 0 };
+	char *from = realpath(test_file(file), NULL);
+
+	str_add(&path, encoder->p, encoder->n - strlen(".gguf"));
+	str_adds(&path, "-reader-en.gguf");
+	CHECK(from && !symlink(from, path.p));
+	free(from);
+	str_free(&path);
+}
+
+TEST(an_english_question_about_an_english_text_has_its_own_reader)
+{
+	static const char english[] = "When was the lighthouse built?", german[] = "Wann wurde der Leuchtturm gebaut?";
+	/* a name and a title in English */
+	static const char leuchtturm[] =
+		"Der Leuchtturm am Kap Morrow wurde 1871 von einem schottischen Ingenieur gebaut. Seine Lampe brennt "
+		"R\xc3\xbc"
+		"b\xc3\xb6l und wird eine Stunde vor Sonnenuntergang entz\xc3\xbcndet.\n\n"
+		"In der Nacht des gro\xc3\x9f"
+		"en Sturms ruderte die \xc3\xa4ltere Tochter allein zu einer gestrandeten Bark. Das Buch "
+		"\"The Keeper's Daughter\" erz\xc3\xa4hlt davon.\n\n"
+		"Vorr\xc3\xa4te kommen einmal im Monat mit dem Boot aus dem Dorf Ebbing. Im Winter isst die Familie getrockneten "
+		"Fisch und Kartoffeln.\n\n"
+		"Die Mauer sch\xc3\xbctzt den Garten vor dem Wind. Der W\xc3\xa4rter wohnt unter der Lampe, zusammen mit seinen "
+		"beiden T\xc3\xb6"
+		"chtern.\n";
+	struct str encoder = { 0 };
+	struct talk k;
+	char *folder = talk_open_with_reader(&k, &encoder);
+
+	add_english_reader(&encoder, "tests/vectors/models/deberta-reader.gguf");
+	add(&k, "keeper.txt", keeper);
+	check_reader(&k, english, READER_ENGLISH);
+	check_reader(&k, german, READER_ANY);
+	talk_close_with_reader(&k, folder, &encoder);
+
+	folder = talk_open_with_reader(&k, &encoder);
+	add_english_reader(&encoder, "tests/vectors/models/deberta-reader.gguf");
+	add(&k, "leuchtturm.txt", leuchtturm);
+	check_reader(&k, english, READER_ANY);
+	check_answer(&k, english, "1871");
+	talk_close_with_reader(&k, folder, &encoder);
+}
+
+/* Without the reader for all languages, questions in other languages are not read. */
+TEST(an_encoder_may_have_the_english_reader_alone)
+{
+	static const char german[] = "Wann wurde der Leuchtturm gebaut?";
+	struct str encoder = { 0 }, path = { 0 };
+	struct candidates c;
+	struct talk k;
+	struct err e = { 0 };
+	char *folder = talk_open_with_reader(&k, &encoder);
+
+	str_addf(&path, "%s/x-reader.gguf", folder);
+	CHECK(!unlink(path.p));
+	add_english_reader(&encoder, "tests/vectors/models/bert-reranker.gguf");
+	add(&k, "keeper.txt", keeper);
+	check_reader(&k, "When was the lighthouse built?", READER_ENGLISH);
+	CHECK(!candidates_find(&k.c.conv, german, strlen(german), &c, &e));
+	CHECK(c.n && !c.by_reading && !c.by_ranking);
+	free(c.at);
+	talk_close_with_reader(&k, folder, &encoder);
+	str_free(&path);
+}
+
+static void keep_notice(struct conversation *conv, const struct conversation_event *event, void *ud)
+{
+	(void)conv;
+	if (event->what == EVENT_NOTICE)
+		str_addf(ud, "%s\n", event->text);
+}
+
+/* With a damaged reader, the encoder is not used, and one notice says why. */
+TEST(a_damaged_english_reader_is_one_sentence)
+{
+	struct str encoder = { 0 }, said = { 0 }, want = { 0 };
+	struct talk k;
+	char *folder = talk_open_with_reader(&k, &encoder);
+
+	conversation_observe(&k.c.conv, keep_notice, &said);
+	add_english_reader(&encoder, "tests/vectors/models/bert.queries.f32");
+	add(&k, "keeper.txt", keeper);
+	quoted(&k, "When was the lighthouse built?", NULL);
+	quoted(&k, "Wann wurde der Leuchtturm gebaut?", NULL);
+	str_addf(&want,
+	         "documents are searched by words alone: file '%s/x-reader-en.gguf': byte 0: this is not a GGUF file",
+	         folder);
+	CHECK_MSG(said.n && !strncmp(said.p, want.p, want.n) && strchr(said.p, '\n') == said.p + said.n - 1, "%s",
+	          str_text(&said));
+	str_free(&want);
+	talk_close_with_reader(&k, folder, &encoder);
+	str_free(&said);
+}
+
 static const char *subject(const char *question)
 {
 	static struct str out;

@@ -1383,6 +1383,7 @@ TEST(an_encoder_is_set_by_its_name)
 	link_encoder(cache, "first-a", "tests/vectors/models/nomic-bert.gguf");
 	link_encoder(cache, "first-b", "tests/vectors/models/jina-bert-v2.gguf");
 	link_encoder(cache, "first-b-reader", "tests/vectors/models/bert-reranker.gguf");
+	link_encoder(cache, "first-b-reader-en", "tests/vectors/models/bert-reranker.gguf");
 	link_encoder(cache, "bare", "tests/vectors/models/bert.gguf");
 	setenv("XDG_CACHE_HOME", cache, 1);
 	open_scene(&s, "-n 2 -s encoders --docs passages -e off tests/vectors/README.md");
@@ -1403,6 +1404,7 @@ TEST(an_encoder_is_set_by_its_name)
 	do_line(&s, "/set encoder first-b");
 	check_encoder(&s, 48);
 	CHECK_INT(encoder_reads(search_of(&s.c.conv)->meaning.encoder, READER_ANY), READS_SCORES);
+	CHECK_INT(encoder_reads(search_of(&s.c.conv)->meaning.encoder, READER_ENGLISH), READS_SCORES);
 	do_line(&s, "/set encoder off");
 	check_encoder(&s, 0);
 	/* An encoder that cannot encode plain text is not used: documents are searched by words alone, with one

@@ -153,7 +153,7 @@ grep -q '^encoder .*/encoders/encoder-Q4_K_M.gguf$' "$dir/out" && ok "it is foun
 "$weir" models rm -y encoder-Q4_K_M >"$dir/out" 2>&1
 [ -z "$(ls -A "$encoders")" ] && ok "and deleted by its name" || bad "and deleted by its name" "$(cat "$dir/out")"
 pull -y t/ranker:Q8_0
-if [ $rc = 0 ] && [ "$(ls -A "$encoders")" = ranker-Q8_0.gguf ] && grep -q ', a reranker; it fits' "$dir/err" && grep -q "^named NAME-reader.gguf, beside an encoder" "$dir/err"; then ok "a reranker goes there, too"
+if [ $rc = 0 ] && [ "$(ls -A "$encoders")" = ranker-Q8_0.gguf ] && grep -q ', a reranker; it fits' "$dir/err" && grep -q "^named NAME-reader.gguf, beside an encoder .*; named NAME-reader-en.gguf, only English" "$dir/err"; then ok "a reranker goes there, too"
 else bad "a reranker goes there, too" "$rc $(ls -A "$encoders") $(cat "$dir/err")"; fi
 rm -rf "$encoders" "$models"
 

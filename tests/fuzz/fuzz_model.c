@@ -151,8 +151,8 @@ static void use(struct engine *e)
 	timeline_close(tl);
 }
 
-/* Load the file as the reader of an encoder, and use it if that works. */
-static void use_reader(const char *path)
+/* Load the file as a reader of an encoder, and use it if that works. */
+static void use_reader(enum encoder_reader_for reader, const char *path)
 {
 	struct encoder *e;
 	struct encoder_string text = { "is it", 5 };
@@ -161,8 +161,8 @@ static void use_reader(const char *path)
 
 	if (encoder_open(&e, "tests/vectors/models/bert.gguf", "cpu", 1, &err))
 		abort();
-	if (!encoder_reader_open(e, READER_ANY, path, &err))
-		encoder_read(e, READER_ANY, text, &text, 1, &answer, NULL, &err);
+	if (!encoder_reader_open(e, reader, path, &err))
+		encoder_read(e, reader, text, &text, 1, &answer, NULL, &err);
 	else if (!*err.msg)
 		abort();
 	encoder_close(e);
@@ -179,7 +179,8 @@ static void use_encoder(const char *path)
 	if (encoder_open(&e, path, "cpu", 1, &err)) {
 		if (!*err.msg)
 			abort();
-		use_reader(path);
+		use_reader(READER_ANY, path);
+		use_reader(READER_ENGLISH, path);
 		return;
 	}
 	out = xcalloc(2 * (size_t)encoder_dims(e), sizeof *out);
