@@ -23,8 +23,7 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 
 	*out = NULL;
 	err[0] = 0;
-	/* With "auto", the reason why CUDA did not open is lost. A caller that must report the reason opens "cuda"
-	 * instead. */
+	/* With "auto", the reason why CUDA did not open is lost. A caller that must report the reason opens "cuda". */
 	if (!strcmp(name, "auto"))
 		return plugin_cuda_open(out, opt ? opt : &defaults, err) ? backend_open(out, "cpu", opt, err) : 0;
 	for (int i = 0; i < N_BACKENDS; i++) {

@@ -1,4 +1,4 @@
-/* kernels/device_check.c - checks a device: every operation, on random operands, against the CPU backend.
+/* kernels/device_check.c - checks every operation of a device on random operands, by comparison with the CPU backend.
  *
  * The same calls run on both backends, with the same operands (struct trial). On the CPU, quantised weights are
  * converted to f32 first, because the CPU's own products of quantised weights round activations to 8 bits. So the
@@ -167,7 +167,7 @@ static struct tensor plane_put(struct trial *t, enum dtype type)
 	return plane;
 }
 
-/* Return a list of slots for each KV head: 3 i + h for i = 0, 1, ..., where h is the number of the head. */
+/* Return a list of slots for each KV head: the slots 3 i + h for i = 0, 1, ..., where h is the number of the head. */
 static struct tensor list_put(struct trial *t)
 {
 	int32_t slot[KV_HEADS * (FILLED / 3)];
@@ -178,7 +178,7 @@ static struct tensor list_put(struct trial *t)
 	return trial_numbers(t, KV_HEADS, FILLED / 3, slot);
 }
 
-/* Try attention of one token to a list of slots, and of twenty tokens to all slots: with bias, softcap, sinks and
+/* Try the attention of one token to a list of slots, and of twenty tokens to all slots: with bias, softcap, sinks and
  * window, without a causal mask, and with a probe. */
 static void try_attention(struct trial *t, enum dtype type)
 {
@@ -236,7 +236,7 @@ static void try_attention(struct trial *t, enum dtype type)
 	};
 	op->attn(t->be, &a, 1);
 	trial_result(t, "attention mass", &mass, KV_HEADS, NEAR);
-	/* limit 1e-3, because the spread itself is exact to 2 % only */
+	/* the limit is 1e-3, because the spread itself is exact to 2 % only */
 	trial_result(t, "spread of attention", &spread, 1, 1e-3);
 	trial_drop(t);
 }
@@ -282,12 +282,13 @@ static void try_selection(struct trial *t, int32_t bits)
 		                   .pool = 1,
 		                   .sample = 16,
 		                   .bias = &bias };
-	op->topk(t->be, &best); /* 24 of the 40 slots are selected, so the 16 sampled slots are all of the others */
+	/* 24 of the 40 slots are selected, so the 16 sampled slots are all slots that are not selected */
+	op->topk(t->be, &best);
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, EXACT);
 	trial_result(t, "topk with a sample", &bias, KV_HEADS, NEAR);
 	best.n = FILLED;
-	/* Now 16 slots are sampled out of many. Rounding on the device may change which ones, so the limit is not
-	 * EXACT. */
+	/* Now 16 slots are sampled out of many. Rounding on the device may change which slots are sampled, so the limit
+	 * is not EXACT. */
 	op->topk(t->be, &best);
 	trial_result(t, "topk with a sample", &slots, KV_HEADS, 1e-3);
 	trial_drop(t);

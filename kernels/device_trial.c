@@ -82,8 +82,8 @@ struct tensor trial_numbers(struct trial *t, int32_t rows, int32_t cols, const i
 static void block_scale(enum dtype type, uint8_t *block, float scale)
 {
 	static const struct {
-		/* d: byte offset of the scale in the block. min: byte offset of the scale of the minima; -1 = the type
-		 * has no minima. */
+		/* `d` is the byte offset of the scale in the block; `min` is the byte offset of the scale of the
+		 * minima, or -1 if the type has no minima */
 		int32_t d, min;
 	} at[DT_COUNT] = {
 		[DT_Q2_K] = { offsetof(struct block_q2_k, d), offsetof(struct block_q2_k, dmin) },
@@ -141,7 +141,7 @@ struct tensor trial_weight(struct trial *t, enum dtype type, int32_t rows, int32
 	return trial_hold(t, made, w);
 }
 
-/* Return the normalised mean square error; NaN if a result is not a number. */
+/* Return the normalised mean square error, or NaN if a result is not a number. */
 static double distance(const float *got, const float *want, size_t n)
 {
 	double error = 0, size = 0;

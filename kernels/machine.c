@@ -1,6 +1,6 @@
 /* kernels/machine.c - measures the machine's memory bandwidth and arithmetic rate, with which the speed of the engine
- * is compared. Each measurement opens a thread pool, repeats a pass and keeps the fastest one. A pass runs read_sum()
- * or multiply() of the best instruction set (fns.h). */
+ * is compared. Each measurement opens a thread pool, repeats a pass and keeps the time of the fastest pass. A pass runs
+ * read_sum() or multiply() of the best instruction set (fns.h). */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include "kernels/os.h"
 
 enum { PASSES = 7 };
-/* shortest pass in seconds: a shorter pass would mainly measure how long threads take to start */
+/* duration of the shortest pass in seconds: a shorter pass would mainly measure how long threads take to start */
 #define LEAST_PASS 4e-3
 
 static double seconds(void)
@@ -29,7 +29,7 @@ struct bandwidth_run {
 	const struct cpu_fns *fns;
 	uint8_t *data;
 	uint64_t part;        /* number of bytes that one thread reads */
-	_Atomic uint64_t sum; /* sum of all bytes read, so that the compiler does not drop the reads */
+	_Atomic uint64_t sum; /* sum of all bytes read; it is computed so that the compiler does not remove the reads */
 };
 
 /* Write every page of the buffer. Pages that were never written all map to the same page of zeros, which would be read
@@ -90,7 +90,7 @@ double backend_bandwidth(int threads, uint64_t bytes)
 struct multiply_run {
 	const struct cpu_fns *fns;
 	int32_t rounds;        /* argument of multiply(): rounds per thread and pass */
-	_Atomic uint64_t done; /* multiply-adds that all threads did in the last pass */
+	_Atomic uint64_t done; /* number of multiply-adds that all threads did in the last pass */
 };
 
 static void multiply_task(void *arg, int task, int worker)
@@ -102,7 +102,7 @@ static void multiply_task(void *arg, int task, int worker)
 	atomic_fetch_add(&r->done, r->fns->multiply(r->rounds));
 }
 
-/* Run one pass; return its seconds. */
+/* Run one pass. Return the seconds that it took. */
 static double multiply_pass(struct multiply_run *r, struct pool *pool)
 {
 	double t0 = seconds();

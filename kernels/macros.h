@@ -1,5 +1,5 @@
-/* kernels/macros.h - MIN, MAX and LEN (number of elements of an array). MIN and MAX evaluate their arguments
- * twice; of two equal arguments they return the second. */
+/* kernels/macros.h - MIN, MAX and LEN (number of elements of an array). MIN and MAX evaluate their arguments twice. If
+ * the arguments are equal, they return the second one. */
 #ifndef WEIR_MACROS_H
 #define WEIR_MACROS_H
 

@@ -36,7 +36,7 @@ int os_cpu_leave(int cpu)
 {
 	cpu_set_t set;
 
-	/* The main thread, which no pool restricts, has the set of the process. */
+	/* No pool restricts the main thread, so its set of processors is that of the process. */
 	if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu || sched_getaffinity(getpid(), sizeof set, &set) ||
 	    CPU_COUNT(&set) < 2)
 		return 0;
@@ -66,7 +66,7 @@ void os_huge_pages(void *p, size_t n)
 
 int os_populate(void *p, size_t n)
 {
-	enum { POPULATE_WRITE = 23 }; /* headers before Linux 5.14 have no name for it */
+	enum { POPULATE_WRITE = 23 }; /* headers before Linux 5.14 have no name for this constant */
 
 	return madvise(p, n, POPULATE_WRITE);
 }
@@ -110,7 +110,7 @@ int os_socket(int family, int type, int protocol)
 
 int os_close_from(int fd)
 {
-	enum { CLOSE_RANGE = 436 }; /* by number: headers before Linux 5.9 lack it */
+	enum { CLOSE_RANGE = 436 }; /* the number of the system call: headers before Linux 5.9 have no name for it */
 
 	return (int)syscall(CLOSE_RANGE, fd, ~0u, 0);
 }

@@ -1,5 +1,5 @@
-/* kernels/os_posix.c - plain POSIX for systems other than Linux (os.h). Of macOS and FreeBSD it knows how they name the
- * running program; it has run on neither. */
+/* kernels/os_posix.c - plain POSIX for systems other than Linux (os.h). For macOS and FreeBSD it has their ways to find
+ * the path of the running program, but it has been tried on neither system. */
 #include "kernels/os.h"
 
 #ifndef __linux__

@@ -1,8 +1,8 @@
 /* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it. The program does not link to CUDA, so it
- * also runs on machines without CUDA. The plugin is loaded when a GPU is asked for.
+ * also runs on machines without CUDA. The plugin is loaded when the user asks for a GPU.
  *
  * If the environment variable WEIR_CUDA is set (for tests), it is the path of the plugin. Otherwise the plugin is
- * searched in the folder of the program (`make`), then in ../lib/weir from there (`make install`).
+ * searched in the folder of the program (`make`), then in ../lib/weir relative to this folder (`make install`).
  *
  * A loaded plugin is never unloaded: the CUDA runtime and cuBLAS start threads and register handlers, whose code must
  * stay mapped.
@@ -46,7 +46,7 @@ static int plugin_is_named(void)
 	return named && *named;
 }
 
-/* Return the last n bytes of a path, or the whole path if it is shorter. An error's text has no room for long
+/* Return the last n bytes of a path, or the whole path if it is shorter. An error message has no room for long
  * paths. */
 static const char *path_tail(const char *path, size_t n)
 {
@@ -82,7 +82,7 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 	return -1;
 }
 
-/* Turn dlerror()'s text `what` into a sentence for the user. If a library is missing, its name is before the first
+/* Convert dlerror()'s text `what` to a sentence for the user. If a library is missing, its name is before the first
  * colon: "libcublas.so.13: cannot open shared object file". */
 static void load_error_explain(const char *path, const char *what, char err[160])
 {
@@ -107,8 +107,8 @@ static void load_error_explain(const char *path, const char *what, char err[160]
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
-/* 1 if the NVIDIA driver is installed, else 0 with a sentence in err. Without this check, a machine without a driver
- * would load hundreds of megabytes of cuBLAS. */
+/* 1 if the NVIDIA driver is installed; otherwise 0, with a sentence in err. Without this check, a machine without a
+ * driver would load hundreds of megabytes of cuBLAS. */
 static int driver_is_there(char err[160])
 {
 	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
@@ -118,7 +118,7 @@ static int driver_is_there(char err[160])
 	return 0;
 }
 
-/* Append size and time of the plugin's file to the identity of its backend. */
+/* Append size and modification time of the plugin's file to the identity of its backend. */
 static void identity_add(struct backend *be, const char *path)
 {
 	size_t n = strlen(be->identity);

@@ -4,8 +4,8 @@
 
 #include "kernels/backend.h"
 
-/* Open the CUDA backend. Return 0, or -1 with one sentence in err: the plugin is missing, broken or from another
- * build; or there is no driver, no device, or the device is too old. */
+/* Open the CUDA backend. Return 0, or -1 with one sentence in err. Reasons are: the plugin is missing, broken or from
+ * another build; there is no driver or no device; the device is too old. */
 int plugin_cuda_open(struct backend **out, const struct backend_options *, char err[160]);
 
 #endif

@@ -68,7 +68,8 @@ void draft_guess(const struct draft_index *, const struct draft_pace *, const in
                  struct draft *out);
 
 void draft_pace_reset(struct draft_pace *);
-/* Return how many tokens of the draft, from the first one on, should be computed to generate most tokens per second. */
+/* Return how many tokens of the draft, from the first one on, should be computed. This number gives the largest
+ * expected number of tokens per second. */
 int32_t draft_pace_length(struct draft_pace *, const struct draft *);
 /* Record that a step of n tokens took this many seconds. */
 void draft_pace_took(struct draft_pace *, int32_t n, double seconds);

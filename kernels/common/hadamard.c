@@ -4,7 +4,8 @@
 
 #include "kernels/backend.h"
 
-/* A vector of four floats. The loops are written with it because compilers do not vectorise loops this short. */
+/* A vector of four floats. The loops are written with this type, because compilers do not vectorise loops that are so
+ * short. */
 typedef float float4 __attribute__((vector_size(16)));
 
 static inline float4 load4(const float *x)

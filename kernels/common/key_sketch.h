@@ -26,8 +26,8 @@
 
 #include "kernels/backend.h"
 
-/* SKETCH_PANEL: number of keys in a panel (keys side by side). SKETCH_GROUP: number of values whose products are
- * summed as integers, before the sum is converted to float. */
+/* SKETCH_PANEL is the number of keys in a panel (keys side by side). SKETCH_GROUP is the number of values whose
+ * products are summed as integers, before the sum is converted to float. */
 enum { SKETCH_PANEL = 16, SKETCH_GROUP = 64 };
 
 static inline int32_t sketch_groups(int32_t head_dim)
@@ -81,7 +81,7 @@ static inline float sketch_step(int32_t bits)
 	return bits == 2 ? 0.9957f : bits == 4 ? 0.3352f : 0.03076f;
 }
 
-/* Return the bytes of the key sketch of one layer, or 0 if the shape or bits are invalid. */
+/* Return the size of the key sketch of one layer in bytes, or 0 if the shape or `bits` is invalid. */
 static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t blocks, bytes;

@@ -71,8 +71,8 @@ static int segment_ok(const struct attn_segment *p, const struct attn_args *a)
 	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
 
-/* 1 if the call's segments (ranges or lists of slots) are valid; *slots = the number of slots in all of them. The n
- * tokens of the call are in the last n slots of the last segment. */
+/* 1 if the call's segments (ranges or lists of slots) are valid. Set *slots to the number of slots in all segments. The
+ * n tokens of the call are in the last n slots of the last segment. */
 static int segments_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;

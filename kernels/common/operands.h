@@ -1,5 +1,5 @@
 /* kernels/common/operands.h (private to kernels/) - checks of operands, the same for every backend. A *_ok function
- * returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence that names the
+ * returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence with the name of the
  * operation. These functions check shapes, types and layouts. They do not check the contents of lists, which may be in
  * device memory. */
 #ifndef WEIR_OPERANDS_H
@@ -10,7 +10,7 @@ extern "C" {
 #endif
 #include "kernels/backend.h"
 
-/* Set the backend's error, unless an earlier one is set. Return -1. */
+/* Set the backend's error, unless an earlier error is set. Return -1. */
 int backend_fail(struct backend *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- single operands ---- */
@@ -42,7 +42,7 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 enum { PROBE_HEADS = 256 }; /* maximum number of heads that a probe reduces to one row */
 
-/* Check all arguments except `out` and the queries and predicates of seg[]. *slots = the number of slots of all
+/* Check all arguments except `out` and the queries and predicates of seg[]. Set *slots to the number of slots of all
  * segments. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
 int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t n);
@@ -60,7 +60,7 @@ int key_sketch_check(struct backend *, const struct tensor *sketch, const struct
 /* Check the arguments that key_scan() and page_scan() share, except `keys` and `q`. n is the number of scores per KV
  * head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
-/* Check all arguments of key_scan(): those that scan_check() checks, and the keys or the key sketch. */
+/* Check all arguments of key_scan(): the arguments that scan_check() checks, and the keys or the key sketch. */
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);
@@ -72,7 +72,7 @@ int fetch_check(struct backend *, const struct fetch_args *);
 
 int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
                       int32_t cap, int32_t page, int32_t slot0, int32_t n);
-/* Check all arguments of a scan of n pages: those that scan_check() checks, and the page bounds. */
+/* Check all arguments of a scan of n pages: the arguments that scan_check() checks, and the page bounds. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
 int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                      int32_t page, int32_t n);

@@ -39,8 +39,8 @@ _Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) 
 _Static_assert(sizeof(struct block_mxfp4) == 17, "layout");
 _Static_assert(sizeof(struct block_tq1_0) == 54 && sizeof(struct block_tq2_0) == 66, "layout");
 
-/* Names of all type numbers of GGUF files, including unsupported and withdrawn types, for errors that name the
- * type */
+/* Names of all type numbers of GGUF files, including unsupported and withdrawn types, for error messages with the name
+ * of the type */
 static const char *const ggml_name[] = {
 	[0] = "F32",     [1] = "F16",         [2] = "Q4_0",        [3] = "Q4_1",        [4] = "Q4_2",
 	[5] = "Q4_3",    [6] = "Q5_0",        [7] = "Q5_1",        [8] = "Q8_0",        [9] = "Q8_1",
@@ -107,8 +107,8 @@ float f16_to_f32(uint16_t h)
 uint16_t f32_to_f16(float f)
 {
 	uint32_t u = bits_of(f), a = u & 0x7fffffff;
-	/* Below 2^-14, f16 values are multiples of 2^-24. Floats from 0.5 to 1 are such multiples, too, so adding 0.5
-	 * rounds to the nearest one. */
+	/* Below 2^-14, f16 values are multiples of 2^-24. Floats from 0.5 to 1 are multiples of 2^-24, too, so adding
+	 * 0.5 rounds to the nearest one. */
 	uint32_t subnormal = bits_of(float_of(a) + 0.5f) - 0x3f000000;
 	/* Rounding up may carry into the exponent. For values of 65520 or more, this correctly gives infinity. */
 	uint32_t normal = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
@@ -133,7 +133,7 @@ static uint16_t f32_to_bf16(float f)
 
 /* ---- blocks to integers ---- */
 
-/* Unpack 32 nibbles: the low nibbles are values 0 .. 15, the high nibbles are values 16 .. 31. */
+/* Unpack 32 nibbles: the low nibbles are values 0 to 15, the high nibbles are values 16 to 31. */
 static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
 {
 	for (int j = 0; j < 16; j++) {
@@ -169,9 +169,9 @@ static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 	}
 }
 
-/* Return scale i of Q3_K. 16 scales of 6 bits are stored in 12 bytes, each increased by 32. The low four bits of
- * scale i are in byte i % 8: in its low nibble if i < 8, else in its high nibble. The top two bits are in byte 8 + i
- * % 4, from bit i / 4 * 2 on. */
+/* Return scale i of Q3_K. 16 scales of 6 bits are stored in 12 bytes, each increased by 32. The low four bits of scale
+ * i are in byte i % 8: in its low nibble if i < 8, otherwise in its high nibble. The top two bits are in byte 8 + i %
+ * 4, from bit i / 4 * 2 on. */
 static int q3_scale(const uint8_t s[12], int i)
 {
 	int lo = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
@@ -300,8 +300,8 @@ static void unpack_q3_k(const struct block_q3_k *b, int i, int8_t q[32], float s
 		q[j] = (int8_t)(q[j] - (b->hmask[j] >> i & 1 ? 0 : 4));
 }
 
-/* Q6_K: 128 values (four blocks of 32) have 64 bytes of nibbles and 32 bytes of top bits. A low nibble is of block 0
- * or 1, a high nibble of block 2 or 3. */
+/* Unpack block i of Q6_K. 128 values (four blocks of 32) have 64 bytes of nibbles and 32 bytes of top bits. A low
+ * nibble belongs to block 0 or 1, a high nibble to block 2 or 3. */
 static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float scale[2])
 {
 	const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
@@ -312,7 +312,8 @@ static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float s
 		q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
 }
 
-/* A scale is stored as scale + 32 in 6 bits: the low four bits in scales_l, the top two bits in scales_h. */
+/* Unpack block i of IQ4_XS. A scale is stored as scale + 32 in 6 bits: the low four bits in scales_l, the top two bits
+ * in scales_h. */
 static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], float scale[2])
 {
 	int sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
@@ -432,7 +433,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	for (int64_t i = 0; i < n / 32; i++, out += 32) {
 		const uint8_t *block = (const uint8_t *)in + i / per * info[t].block_bytes;
 		quant_unpack32(t, block, (int32_t)(i % per), q, scale, min);
-		/* For types without a minimum nothing is added, because -0 + 0 would lose the sign. */
+		/* For types without a minimum, do not add 0, because -0 + 0 would lose the sign. */
 		if (has_min(t))
 			for (int j = 0; j < 32; j++)
 				out[j] = scale[j / 16] * (float)q[j] + min[j / 16];
@@ -442,7 +443,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	}
 }
 
-/* Return the integer within [0, top] that is nearest to v; 0 for NaN. */
+/* Return the integer from 0 to `top` that is nearest to v, or 0 for NaN. */
 static uint8_t level_of(float v, int top)
 {
 	v = floorf(v + 0.5f);
@@ -451,7 +452,7 @@ static uint8_t level_of(float v, int top)
 	return (uint8_t)(v < (float)top ? v : (float)top);
 }
 
-/* Quantise 32 values to levels 0 .. top. With a minimum (m not NULL), level 0 is the smallest value. Without a
+/* Quantise 32 values to levels from 0 to `top`. With a minimum (m not NULL), level 0 is the smallest value. Without a
  * minimum, level 0 is the value of largest magnitude, because the signed range has one level more on that side; the
  * scale may then be negative. */
 static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const float *x, int top)

@@ -1,6 +1,6 @@
 /* kernels/common/quant.h (private to kernels/) - block layouts of the GGUF weight types, and half floats.
  *
- * The structs are the bytes of GGUF files (little endian, blocks contiguous). dtype_to_f32() in quant.c is the
+ * The structs have the bytes of GGUF files (little endian, blocks contiguous). dtype_to_f32() in quant.c is the
  * reference conversion of every type; all faster conversions are tested against it. */
 #ifndef WEIR_QUANT_H
 #define WEIR_QUANT_H
@@ -83,13 +83,15 @@ struct block_mxfp4 {
 	uint8_t qs[16];
 }; /* a weight is 2^(e - 128) * mxfp4_values[q] */
 
-/* Convert an IEEE half to float (exact), and a float to a half (to nearest even), in plain C on any machine. */
+/* Convert an IEEE half to float (exactly), and a float to a half (to the nearest value, ties to even), in plain C on
+ * any machine. */
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 
-/* The value of each nibble 0 .. 15: iq4_values for the IQ4 types, mxfp4_values for MXFP4 (OCP MX 1.0). mxfp4_values are
- * twice the values of the format, so that they are integers. In return, mxfp4_scale() is half the scale. */
+/* The value of each nibble from 0 to 15: iq4_values for the IQ4 types, mxfp4_values for MXFP4 (OCP MX 1.0).
+ * mxfp4_values are twice the values of the format, so that they are integers. In return, mxfp4_scale() is half the
+ * scale. */
 extern const int8_t iq4_values[16], mxfp4_values[16];
 /* Return the table of values for a type whose nibbles are indices into a table. */
 static inline const int8_t *nibble_values(enum dtype t)
@@ -102,8 +104,8 @@ static inline uint16_t mxfp4_scale(uint8_t e)
 	return e < 2 ? (uint16_t)(0x20 << e) : (uint16_t)((e - 1) << 7);
 }
 
-/* Unpack 32 weights of any quantised type to integers: w[j] = scale[j / 16] * q[j] + min[j / 16]. Every q fits
- * int8. block32: index in `row` of the block of 32 weights. */
+/* Unpack 32 weights of any quantised type to integers: w[j] = scale[j / 16] * q[j] + min[j / 16]. Every q fits int8.
+ * `block32` is the index in `row` of the block of 32 weights. */
 void quant_unpack32(enum dtype, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2]);
 
 #endif

@@ -13,7 +13,7 @@
  * have the bits of the level avx512.
  *
  * Only this file and amx_attn.c are compiled with -mamx-int8 and similar flags. Every function except cpu_fns_amx() is
- * static. So the linker cannot take AMX code from here for the rest of the program, which must run without AMX. The
+ * static. So the linker cannot use AMX code from this file in the rest of the program, which must run without AMX. The
  * instructions are written in assembly, because the intrinsics of some compilers do not say that a load of a tile
  * register reads memory. */
 #include "kernels/cpu/amx.h"
@@ -26,8 +26,8 @@
 #include "kernels/cpu/simd_blocks.h"
 
 enum {
-	SLAB = 16, /* blocks that are unpacked at a time; a multiple of pack_format.group for every type */
-	/* AMX is used for this number of columns or more. The number is estimated, not measured. For a block of Q4_0
+	SLAB = 16, /* number of blocks that are unpacked at a time; a multiple of pack_format.group for every type */
+	/* AMX is used for at least this number of columns. The number is estimated, not measured. For a block of Q4_0
 	 * and a panel, AMX stores 9 vectors (unpacked weights, scale) and 16 vectors (register C), one per cycle. For n
 	 * columns, AVX-512 executes 14 + 11 n vector instructions, two per cycle. So for 8 columns AMX takes about half
 	 * the time. */
@@ -53,8 +53,8 @@ struct slab {
 
 /* Set the shapes of this thread's tile registers, for weights with `halves` scales per block. A wide product has up to
  * WIDE columns. Its registers C, A and B are tmm0, tmm2 and tmm4 in even steps, and tmm1, tmm3 and tmm5 in odd steps. A
- * narrow product has up to NARROW columns. Its register A is tmm6, its register C is tmm7, and register B is the same
- * as in a wide product. */
+ * narrow product has up to NARROW columns. Its register A is tmm6 and its register C is tmm7. Its register B is the
+ * same as in a wide product. */
 static void shapes_begin(int halves)
 {
 	const uint8_t k = (uint8_t)(32 / halves);
@@ -82,7 +82,7 @@ static void shapes_begin(int halves)
 
 /* Set sum[c][r] to the dot product of column c and row r of the weight. `x` points to the columns, 32 bytes apart. `w`
  * points to the contents of register B, which are rows of the weight. There are WIDE columns, or NARROW columns if
- * `wide` is 0. If the caller has fewer columns, the bytes after its last column are read, too, and give sums that are
+ * `wide` is 0. If the caller has fewer columns, the bytes after the last column are read, too, and give sums that are
  * not used. `odd` is 1 in every second step, which uses other registers. */
 INLINE void sums_start(int wide, int odd, const int8_t *x, const int8_t *w, int32_t (*sum)[PANEL])
 {
@@ -151,14 +151,14 @@ static void slab_unpack(enum dtype type, const uint8_t *panel, int32_t first, in
 	case DT_IQ4_NL: unpack_type(DT_IQ4_NL, panel, first, n, s); break;
 	case DT_IQ4_XS: unpack_type(DT_IQ4_XS, panel, first, n, s); break;
 	case DT_MXFP4: unpack_type(DT_MXFP4, panel, first, n, s); break;
-	default: break; /* rows of float weights are not packed; simd_float.h multiplies them */
+	default: break; /* float weights are not packed; simd_float.h multiplies them */
 	}
 }
 
 /* ---- products ---- */
 
-/* Return the format in which columns are arranged (cols.h). It has no correction for an offset, because unpacking
- * subtracts the offset. */
+/* Return the format in which columns are arranged (cols.h). The format has no correction for an offset, because
+ * unpacking subtracts the offset. */
 static struct pack_format amx_format(enum dtype type)
 {
 	struct pack_format f = pack_format_of(type);
@@ -196,9 +196,9 @@ INLINE void step_add(struct pack_format f, int width, const struct slab *s, int3
 	}
 }
 
-/* For each column c of a tile (cols.h), multiply the column with n blocks of a panel and add the product to out[PANEL *
- * c ..]. If `first` is 1, the blocks are the first of the panel, and the product is stored instead. `cols` has the
- * tile's columns in these blocks. */
+/* For each column c of a tile (cols.h), multiply the column with n blocks of a panel and add the product to the PANEL
+ * floats from out[PANEL * c] on. If `first` is 1, the blocks are the first of the panel, and the product is stored
+ * instead. `cols` has the tile's columns in these blocks. */
 INLINE void tile_times(struct pack_format f, int width, struct slab *s, int32_t n, const uint8_t *cols, int first,
                        float *out)
 {
@@ -245,8 +245,8 @@ INLINE void unit_start(struct pack_format f, struct slab *s, int32_t i, int32_t 
 		step_start(f, NARROW, 0, s, i, b, u->p);
 }
 
-/* Multiply the units of residuals u[0 .. n_units - 1] with the blocks of a slab, and add the products to lo. first:
- * number of the slab's first block. */
+/* Multiply n_units units of residuals u[] with the blocks of a slab, and add the products to lo. `first` is the number
+ * of the slab's first block. */
 INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, const struct cols_unit *u, int32_t n_units,
                         float *lo)
 {
@@ -270,7 +270,7 @@ INLINE void units_times(struct pack_format f, struct slab *s, int32_t first, con
 }
 
 /* Multiply a slab with the columns and add the products to the results. The slab has n blocks, beginning with block
- * `first` of the panel. *unit is the number of units multiplied so far; the call increases it. */
+ * `first` of the panel. *unit is the number of units multiplied so far, and is increased. */
 INLINE void slab_times(struct pack_format f, struct slab *s, int32_t first, int32_t n, const struct cols *k,
                        int32_t *unit, float *result)
 {
@@ -351,7 +351,7 @@ static uint64_t amx_multiply(int32_t rounds)
 
 /* ---- the check at start ---- */
 
-/* 1 if the sums of one step equal sums computed in plain C. x [WIDE][32], w [8][64]. */
+/* 1 if the sums of one step equal sums computed in plain C. The operands are x [WIDE][32] and w [8][64]. */
 static int sums_right(int halves, int wide, int odd, const int8_t *x, const int8_t *w)
 {
 	int32_t sum[WIDE][PANEL];
@@ -389,7 +389,7 @@ static int amx_right(void)
 /* ---- the table ---- */
 
 static struct cpu_fns table;
-static const char *reason; /* why the table cannot be used; NULL = it can be used */
+static const char *reason; /* reason why the table cannot be used, or NULL if it can be used */
 
 static void table_init(void)
 {

@@ -7,8 +7,8 @@
 #define PLANES 1
 #include "kernels/cpu/simd_attn_prompt.h"
 
-/* Return the size of the scratch in floats. It has N_RUN spare rows, because AMX reads N_RUN rows of queries at a time,
- * even if fewer are left. The sums of spare rows are not used. */
+/* Return the size of the scratch memory in floats. The memory has N_RUN spare rows, because AMX reads N_RUN rows of
+ * queries at a time, even if fewer are left. The sums of spare rows are not used. */
 static size_t planes_scratch(int32_t head_dim, int32_t n_q)
 {
 	return attn_prompt_scratch(head_dim, n_q) + N_RUN * prompt_dim(head_dim) / 2;
@@ -16,8 +16,8 @@ static size_t planes_scratch(int32_t head_dim, int32_t n_q)
 
 static void planes_attn(const struct attn_tile *t)
 {
-	/* AMX computes N_RUN queries and 2 * PLANE_PAIRS dimensions at a time. Compute fewer queries and other
-	 * head_dims without AMX. */
+	/* AMX computes N_RUN queries and 2 * PLANE_PAIRS dimensions at a time. If there are fewer queries, or head_dim
+	 * is not a multiple, compute without AMX. */
 	if (t->n_q < N_RUN || t->head_dim % (2 * PLANE_PAIRS)) {
 		cpu_fns_avx512.attn_prompt(t);
 		return;

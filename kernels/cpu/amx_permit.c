@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Bits of cpuid leaf 7 (EDX) and of XCR0, and arguments of arch_prctl(); older headers have no names for them. */
+/* Bits of cpuid leaf 7 (EDX) and of XCR0, and arguments of arch_prctl(). Older headers have no names for them. */
 enum {
 	HAS_TILE = 1 << 24,
 	HAS_INT8 = 1 << 25,
@@ -19,7 +19,7 @@ enum {
 	TILE_DATA = 18,
 };
 
-/* Return the low half of XCR0: the registers that the system saves when it switches threads. */
+/* Return the low half of XCR0, whose bits stand for the registers that the system saves when it switches threads. */
 static unsigned saved_registers(void)
 {
 	unsigned low, high;

@@ -1,10 +1,10 @@
 /* kernels/cpu/amx_planes.h (private to simd_attn_prompt.h) - products of 16-bit integers by AMX, which multiplies
  * bytes.
  *
- * The 16-bit integers of simd_attn_prompt.h are stored in pairs. Here they are split into two planes: the low bytes,
- * which are unsigned, and the high bytes, which are signed. Lane i of the low plane has the four low bytes of pairs i
- * and i + LANES. Lane i of the high plane has their four high bytes. The planes are stored in place of these pairs. A
- * product of two integers a and b is computed from their bytes:
+ * The 16-bit integers of simd_attn_prompt.h are stored in pairs. In this file they are split into two planes: the low
+ * bytes, which are unsigned, and the high bytes, which are signed. Lane i of the low plane has the four low bytes of
+ * pairs i and i + LANES. Lane i of the high plane has their four high bytes. The planes are stored in place of these
+ * pairs. A product of two integers a and b is computed from their bytes:
  *     a * b = a_low * b_low + 2^8 * (a_low * b_high + a_high * b_low) + 2^16 * a_high * b_high
  * So four instructions multiply N_RUN rows (queries, or their weights) with 16 columns (keys, or dimensions of values).
  * The sums of products are exact modulo 2^32, like the sums of pairs_fma(). */
@@ -14,11 +14,11 @@
 #ifdef PLANES
 #include "kernels/cpu/amx_tiles.h"
 
-enum { PLANE_PAIRS = 2 * LANES }; /* number of pairs of a row that planes_split() splits at a time */
+enum { PLANE_PAIRS = 2 * LANES }; /* number of pairs of a row that planes_split() processes at a time */
 
 /* Set the shapes of this thread's tile registers. tmm0 has the sums of a_low * b_low, tmm1 the sums of a_low * b_high +
- * a_high * b_low, and tmm2 the sums of a_high * b_high. tmm3 and tmm4 have the low and the high plane of the rows, tmm5
- * and tmm6 those of the columns. */
+ * a_high * b_low, and tmm2 the sums of a_high * b_high. tmm3 and tmm4 have the low and the high plane of the rows. tmm5
+ * and tmm6 have those of the columns. */
 static void planes_begin(void)
 {
 	static const struct tile_config t = {
@@ -86,8 +86,8 @@ INLINE void planes_times(int32_t n, const int32_t *a, size_t a_ld, const float *
 
 /* Multiply the matrix a[N_RUN][n] with the matrix b[n][ld]. Both consist of pairs of 16-bit integers, split into
  * planes. A vector has LANES pairs. For each r < nr and c < nc, sum[r][c] receives the products of row r of `a` with
- * the LANES columns of `b` that begin at column LANES * c. Rows nr .. N_RUN - 1 of `a` are read, too; their sums are
- * not used. */
+ * the LANES columns of `b` that begin at column LANES * c. The rows of `a` from nr to N_RUN - 1 are read, too; their
+ * sums are not used. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

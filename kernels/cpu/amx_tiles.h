@@ -6,8 +6,8 @@
 
 /* The operand of the instruction ldtilecfg: the shapes of the tile registers. */
 struct tile_config {
-	uint8_t palette, start_row, zero[14]; /* palette must be 1 */
-	uint16_t bytes[16];                   /* bytes of a row of each register */
+	uint8_t palette, start_row, zero[14]; /* the member `palette` must be 1 */
+	uint16_t bytes[16];                   /* size of a row of each register in bytes */
 	uint8_t rows[16];
 } __attribute__((aligned(64)));
 

@@ -1,5 +1,6 @@
-/* kernels/cpu/attn.c - attention. Queries are cut into tiles, keys into consecutive ranges (spans). A task computes one
- * tile, over one span or over all spans. The results of different spans are merged in ascending order of the spans. */
+/* kernels/cpu/attn.c - attention. Queries are divided into tiles, keys into consecutive ranges (spans). A task computes
+ * one tile, over one span or over all spans. The results of different spans are merged in ascending order of the
+ * spans. */
 #include <math.h>
 #include <string.h>
 
@@ -7,18 +8,18 @@
 #include "kernels/cpu/select.h"
 
 enum {
-	SMALL_ATTN = 64 << 10,  /* up to this many multiply-adds, one thread is faster than two */
-	STATE_BYTES = 64 << 20, /* maximum bytes of partial states */
+	SMALL_ATTN = 64 << 10,  /* up to this number of multiply-adds, one thread is faster than two */
+	STATE_BYTES = 64 << 20, /* maximum size of partial states in bytes */
 };
 
 /* Working memory of one thread, in the thread's part of the scratch buffer. Each array has one element for each of the
  * tile's n_q queries, as in struct attn_tile. run[] has the softmax states of the queries over all spans so far, add[]
- * their states over the current span. The leaf function uses the floats at `leaf` as scratch. */
+ * their states over the current span. The leaf function uses the floats at `leaf` as scratch memory. */
 struct attn_mem {
 	const float **q;
 	float **score;
-	/* [n_q][head_dim]: Hadamard transforms of the queries, if keys are stored transformed (kv_transformed()); else
-	 * NULL */
+	/* [n_q][head_dim] Hadamard transforms of the queries, if keys are stored transformed (kv_transformed());
+	 * otherwise NULL */
 	float *transformed;
 	int32_t *limit, *from;
 	uint8_t *blocks;
@@ -87,8 +88,8 @@ static const float *transformed_row(float *to, const float *from, size_t dim)
 	return to;
 }
 
-/* Set m->q to the queries of one tile (some tokens) and KV head. Set m->from and m->limit, so that query r sees slots
- * m->from[r] .. m->limit[r] - 1 of the segment. Return the number of queries. */
+/* Set m->q to the queries of one tile (some tokens) and KV head. Set m->from and m->limit: query r sees the slots of
+ * the segment from m->from[r] to m->limit[r] - 1. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t seg, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_segment *p = j->a->seg + seg;
@@ -108,8 +109,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t seg, int32_t tile,
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : segment_slots(p, head);
 			m->from[n_q] = 0;
 			/* The window ends with the slot of the query's own token. The segments after this segment have
-			 * `behind` slots. The window first covers those of these slots that the query sees. What then
-			 * remains of the window's length covers the last slots of this segment. */
+			 * `behind` slots. The window first covers the slots among these that the query sees. The rest
+			 * of the window's length covers the last slots of this segment. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -156,8 +157,8 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 }
 
 /* Compute one span (ATTN_SPAN slots or fewer) for the queries of the tile that see any of its slots. Return the index
- * of the first such query. All later queries see the span, too, because queries are ordered by their limit, the number
- * of keys that they see. */
+ * of the first of these queries. All later queries see the span, too, because queries are ordered by their limit, the
+ * number of keys that they see. */
 static int32_t attn_span(const struct attn_job *j, int32_t seg, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -363,7 +364,7 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 }
 
 /* Compute the offsets of the arrays `acc` and `left` (struct attn_job) in the memory for partial states. Return the
- * size of that memory. */
+ * size of this memory. */
 static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
 {
 	size_t items = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = items * (size_t)j->spans * (size_t)j->n_q;
@@ -397,7 +398,7 @@ int attn_split(struct attn_job *j, int32_t n)
 	return 1;
 }
 
-/* Return how many tokens a tile has, for a run that computes n tokens. */
+/* Return how many tokens a tile has if a run of the pool computes n tokens. */
 static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 {
 	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);
@@ -455,7 +456,7 @@ static int32_t count_spans(const struct attn_args *a)
 	return spans;
 }
 
-/* 1 if the lists of a segment, if it has any, are within their limits. */
+/* 1 if the lists of a segment, if it has lists, are within their limits. */
 static int lengths_ok(const struct attn_segment *p, int32_t n_kv_head)
 {
 	int ok = 1;
@@ -465,7 +466,7 @@ static int lengths_ok(const struct attn_segment *p, int32_t n_kv_head)
 	return ok;
 }
 
-/* 1 if every slot in the lists exists. Lists come from other operations; a wrong slot must not make attention read
+/* 1 if every slot in the lists exists. The lists come from other operations; a wrong slot must not make attention read
  * other memory. */
 static int lists_ok(const struct attn_args *a)
 {
@@ -579,7 +580,7 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 }
 
 /* 1 if the one-token call `a` can be computed together with the call `first`. Also set *selection to the selection of
- * slots that `a` contains, or to NULL. */
+ * slots in the call `a`, or to NULL. */
 static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
 {
 	int32_t selections = 0;

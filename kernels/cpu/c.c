@@ -56,7 +56,8 @@ static void c_quantize(const struct act *a, int32_t row)
 				amax = size;
 		}
 		scale = amax / 127.0f;
-		/* A subnormal scale is set to 0, because 1 / scale would overflow. The block then counts as zeros. */
+		/* Set a subnormal scale to 0, because 1 / scale would overflow. The values of the block then count as
+		 * zeros. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
@@ -78,7 +79,7 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* Plain C packs no weight type, so nothing calls c_format() and c_matmul_panels(). They exist because the table of
+/* Plain C packs no weight type, so c_format() and c_matmul_panels() are never called. They exist because the table of
  * functions has entries for them. */
 static const uint8_t c_widths[] = { 1, 0 };
 
@@ -284,8 +285,8 @@ static void c_to_f16(uint16_t *out, const float *x, int32_t n)
 		out[i] = f32_to_f16(x[i]);
 }
 
-/* Return the size of the scratch of c_attn() in floats. The scratch has scores [n_q][ATTN_SPAN] and sums
- * [n_q][head_dim], both in double, and one converted row in float. */
+/* Return the size of the scratch memory of c_attn() in floats. It has scores [n_q][ATTN_SPAN] and sums [n_q][head_dim],
+ * both in double, and one converted row in float. */
 static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
@@ -379,8 +380,8 @@ static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32
 	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
 	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 
-	/* If all scores of a state are NaN, its m is -inf, and its l and acc are NaN. Its factor is 0, and 0 * NaN is
-	 * NaN, so the result is NaN. */
+	/* If all scores of a state are NaN, its m is -inf, and its l and acc are NaN. The state's factor is 0, and 0 *
+	 * NaN is NaN, so the result is NaN. */
 	a->m = m;
 	a->l = (float)(a->l * fa + b->l * fb);
 	for (int32_t j = 0; j < head_dim; j++)

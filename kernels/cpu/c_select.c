@@ -1,6 +1,6 @@
 /* kernels/cpu/c_select.c - the selection of slots in plain C (fns.h: level "c"). Operations on key sketches take the
- * same steps as the SIMD code, with sums in sixteen lanes. Scores of the keys themselves and weights of blocks are
- * summed in double. */
+ * same steps as the SIMD code, with sums in sixteen lanes. Scores that are computed from keys in full precision, and
+ * weights of blocks, are summed in double. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Return the dot product of n values of one key with the query's bytes q. unit: the unit of the panel with the first of
- * these values; lane: the key's index in the panel. */
+/* Return the dot product of n values of one key with the query's bytes q. `unit` is the unit of the panel with the
+ * first of these values. `lane` is the key's index in the panel. */
 static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
 {
 	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
@@ -115,7 +115,7 @@ static void c_scan_rows(const struct scan_tile *t)
 	find_max(t);
 }
 
-/* Return sum + exp(f * x), for f * x <= 0. mult: CHOOSE_LOG2E * f. (Method: select.h.) */
+/* Return sum + exp(f * x), for f * x <= 0. `mult` is CHOOSE_LOG2E * f. (Method: select.h.) */
 static float add_exp(float sum, float x, float mult)
 {
 	float y = fmaf(x, mult, CHOOSE_ONE), e, m;
@@ -199,8 +199,8 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 {
 	int32_t w = 1, len = n + 2 * half;
 
-	/* Maximum over a sliding window: tmp[i] is the maximum of x[i - half .. i - half + w - 1]. The width w doubles
-	 * in each step. The output is then the maximum of two overlapping windows. */
+	/* Compute the maximum over a sliding window: tmp[i] is the maximum of the w values from x[i - half] on. The
+	 * width w doubles in each step. The output is then the maximum of two overlapping windows. */
 	for (int32_t i = 0; i < len; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i++)
@@ -279,8 +279,8 @@ static void c_block_query(const struct block_query *b)
 		all += w[c];
 	}
 	/* Go to lower thresholds, level by level (block_level()), until the blocks above the threshold have the wanted
-	 * share of the weight. level = BLOCK_LEVELS: no threshold suffices, or a sum is NaN; then all blocks are
-	 * read. */
+	 * share of the weight. If level is BLOCK_LEVELS, no threshold is low enough, or a sum is NaN; then all blocks
+	 * are read. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

@@ -5,7 +5,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One column of quantised activations (struct act): either its values or its residuals. The scales d[] are multiplied
+/* One column of quantised activations (struct act): the column's values or its residuals. The scales d[] are multiplied
  * with `part`, which is 1 for values and 1 / 256 for residuals. */
 struct source {
 	const int8_t *q;
@@ -55,7 +55,7 @@ static int tile_width(const uint8_t *widths, int32_t left)
 	return *widths;
 }
 
-/* Write the first `blocks` blocks of column s as column i of the tile at p (cols.h). */
+/* Write the first `blocks` blocks of column s as column number i of the tile at p (cols.h). */
 INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	size_t step = cols_block_bytes(f, width), next = 4 * (size_t)width;
@@ -75,7 +75,7 @@ INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, co
 	}
 }
 
-/* Write column `col` of x as column i of a tile of 16-bit words (cols.h). */
+/* Write column `col` of x as column number i of a tile of 16-bit words (cols.h). */
 static void column_words(uint8_t *p, int width, int i, const struct act *x, int32_t col)
 {
 	const size_t at = (size_t)col * (size_t)x->cols;
@@ -141,8 +141,8 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 }
 
 /* Arrange residuals as units (cols.h). For each block, find the columns whose block is wide (struct act), and write the
- * residuals of these columns side by side. A unit takes as many columns as fit a tile. p has room for COLS_SET columns
- * of each block and their padding. Return the number of units. */
+ * residuals of these columns side by side. A unit has as many columns as fit a tile. p has room for COLS_SET columns of
+ * each block and their padding. Return the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {
@@ -179,16 +179,16 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 	return units;
 }
 
-/* Return the bytes of a set of arranged columns (tiles and units, cols.h). A block takes at most 44 bytes per column.
- * Residuals double the number of columns. Padding adds fewer than COLS_WIDEST columns, once for the columns and once
- * for the residuals. */
+/* Return the size of a set of arranged columns (tiles and units, cols.h) in bytes. A block takes at most 44 bytes per
+ * column. Residuals double the number of columns. Padding adds fewer than COLS_WIDEST columns, once for the columns and
+ * once for the residuals. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
 
-/* Maximum number of units for one block. All units except the last have TILE columns, and no instruction set has a TILE
- * below 4. */
+/* Maximum number of units for one block. All units except the last one have TILE columns, and TILE is at least 4 for
+ * every instruction set. */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)

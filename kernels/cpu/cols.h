@@ -2,7 +2,7 @@
  * input row of the product: the activations of one token. A set of columns is arranged once and then multiplied with
  * all rows of the weight.
  *
- * The columns are cut into tiles. For every block of 32 values, a tile of `width` columns has these arrays:
+ * The columns are divided into tiles. For every block of 32 values, a tile of `width` columns has these arrays:
  * - int8 q[width][32]: the values
  * - f32 d[width]: the scales of the values
  * - for weight types with a minimum, f32 ds[halves][width]: scale * sum of q
@@ -34,7 +34,7 @@ enum {
 struct cols_unit {
 	const uint8_t *p; /* values and scales of the residuals, laid out as a tile of one block */
 	int32_t block, width;
-	/* [width]: the column of the product to which each residual belongs; struct cols.n for padding */
+	/* [width] the column of the product to which each residual belongs; struct cols.n for padding */
 	uint8_t col[COLS_WIDEST];
 };
 
@@ -46,22 +46,22 @@ struct cols {
 	 * for each column; from index lo_at on, n results for the residuals of each column; one result for the padding
 	 * of units. */
 	int32_t lo_at;
-	/* 1 = the residuals are columns of the tiles; 0 = they are arranged as units (struct cols_unit) */
+	/* 1: the residuals are columns of the tiles; 0: the residuals are arranged as units (struct cols_unit) */
 	int32_t lo_tiled;
 	int32_t n_tiles, n_units;
 	struct {
 		const uint8_t *p;
 		int32_t width, at;
-	} tile[COLS_RESULTS];         /* a tile's first result has index `at` */
-	const struct cols_unit *unit; /* [n_units]: the units, in ascending order of blocks */
+	} tile[COLS_RESULTS];         /* `at` is the index of a tile's first result */
+	const struct cols_unit *unit; /* [n_units] the units, in ascending order of blocks */
 };
 
 /* One block of a tile or a unit, as a leaf function reads it. */
 struct cols_block {
-	const int8_t *q; /* [width][32]: values of the columns; int16 if pack_format.words is set */
-	const float *d;  /* [width]: scales of the columns */
-	/* [halves][width]: the sum of the values q of each column, already multiplied. For weights with a minimum, it
-	 * is the float scale * sum. For weights with an offset, it is the integer -offset * sum. Unused if
+	const int8_t *q; /* [width][32] values of the columns; int16 if pack_format.words is set */
+	const float *d;  /* [width] scales of the columns */
+	/* [halves][width] the sum of the values q of each column, already multiplied. For weights with a minimum, it is
+	 * the float scale * sum. For weights with an offset, it is the integer -offset * sum. It is not used if
 	 * pack_format.words is set. */
 	const void *by;
 };
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) struct cols_block cols_block_at(str
 		                    p + values + 4 * width };
 }
 
-/* Return the bytes of one block in a tile. */
+/* Return the size of one block in a tile in bytes. */
 static inline size_t cols_block_bytes(struct pack_format f, int width)
 {
 	if (f.words)
@@ -90,10 +90,10 @@ static inline int cols_serve(const struct cols *k, struct pack_format f)
 	       k->format.words == f.words;
 }
 
-/* Return the bytes of scratch for a set of COLS_SET columns of `cols` values. */
+/* Return the size of the scratch memory for a set of COLS_SET columns of `cols` values, in bytes. */
 size_t cols_scratch(int32_t cols);
-/* Arrange n <= COLS_SET columns of x from c0 on. widths: the possible numbers of columns in a tile, in ascending order,
- * then 0. scratch is 64-byte aligned and must live as long as the columns are used. */
+/* Arrange n <= COLS_SET columns of x, from column c0 on. `widths` has the possible numbers of columns in a tile, in
+ * ascending order, then 0. `scratch` is 64-byte aligned and must stay valid as long as the columns are used. */
 void cols_prepare(struct cols *, struct pack_format, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
                   void *scratch);
 

@@ -7,14 +7,15 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/select.h"
 
-enum { SMALL_BOUNDS = 16 << 10 }; /* up to this many values, one thread is faster than two */
+enum { SMALL_BOUNDS = 16 << 10 }; /* up to this number of values, one thread is faster than two */
 
 struct bounds_job {
 	const struct select_fns *fns;
 	struct cpu *c;
 	float *bounds;
 	const struct tensor *plane;
-	int32_t cap, page, dim, slot1, first, pages; /* pages: number of pages to update, from page `first` on */
+	/* `pages` is the number of pages to update, from page `first` on */
+	int32_t cap, page, dim, slot1, first, pages;
 	size_t row_bytes, thread_bytes;
 };
 
@@ -68,7 +69,7 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 		pool_run(c->pool, bounds_task, &j, tasks);
 }
 
-/* Write the list of slots on the caller's thread: the work takes less time than waking a thread. */
+/* Write the list of slots on the caller's thread, because this takes less time than waking a thread. */
 void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                     int32_t page, int32_t n)
 {

@@ -30,8 +30,8 @@
 #include "kernels/cpu/pool.h"
 #include "kernels/common/operands.h"
 
-/* tensor.layout. PLAIN: plain rows in memory of the backend. PACKED: panels (pack.h). HOST: plain rows in the mapped
- * model file. */
+/* Values of tensor.layout. PLAIN: plain rows in memory of the backend. PACKED: panels (pack.h). HOST: plain rows in the
+ * mapped model file. */
 enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
 
 struct buffer {
@@ -46,11 +46,11 @@ struct cpu {
 	/* the chunks of memory from which the next weight and the next large tensor are taken (mem.c) */
 	struct cpu_chunk *weights, *planes;
 	struct buffer act;     /* quantised inputs of products */
-	struct buffer scratch; /* working memory; each thread has a part of it */
+	struct buffer scratch; /* scratch memory; each thread has a part of it */
 	struct buffer state;   /* partial states of attention; moments of blocks (read_blocks.c) */
 	struct buffer scan;    /* scores of keys (scan.c) */
 	/* Buffers of fused_select_attn.c. When several tokens are computed together, scans[t] is the scan buffer of
-	 * token t. `tasks` has the list of tasks. `selected` has a flag for each token and KV head, which is set when
+	 * token t. `tasks` has the list of tasks. `selected` has a flag for each token and KV head, which is set after
 	 * the token's slots for this KV head have been selected. */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
 	struct buffer probe; /* scores of the tokens that a probe measures (probe.c) */
@@ -87,11 +87,12 @@ static inline size_t row_bytes(const struct tensor *t)
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
 void cpu_mem_free(struct cpu *c, void *p);
 
-/* Return the data of an f32 operand with at least n rows and exactly `cols` columns (cols 0: any number). For any other
- * operand, set the error, which names the operation `op`, and return NULL. */
+/* Return the data of an f32 operand with at least n rows and exactly `cols` columns. If cols is 0, the operand may have
+ * any number of columns. For any other operand, set the error, which has the name of the operation `op`, and return
+ * NULL. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Return the leaf functions for work in host memory: the functions of the backend if it is a CPU backend, else the
+/* Return the leaf functions for work in host memory: the functions of the backend if it is a CPU backend, otherwise the
  * functions of the best instruction set. */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
@@ -102,8 +103,8 @@ static inline int predicate_holds(const struct predicate *w)
 }
 
 /* Convert a key or value of n floats to the type of a KV cache, with the same bits for every instruction set. If a
- * block of q8_0 or q4_0 has a NaN, or a magnitude above the largest f16, all values of the block become NaN. work:
- * scratch of n floats, for the transform of q4_0; may be x. */
+ * block of q8_0 or q4_0 has a NaN, or a magnitude above the largest f16, all values of the block become NaN. `work` is
+ * scratch memory of n floats, for the transform of q4_0; it may be x. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n, float *work);
 /* Convert a stored key or value of a KV cache back to n floats. */
 void cpu_kv_floats(const struct select_fns *, enum dtype, float *out, const void *row, int32_t n);
@@ -123,7 +124,7 @@ struct row_job {
 	struct act *act;
 };
 
-/* Run a job on rows: a small job on the calling thread, any other job in tasks of a few rows. */
+/* Run a job on rows: a small job on the calling thread, any other job as tasks of a few rows each. */
 void cpu_run_rows(struct row_job *j, pool_fn *fn);
 #define FOR_TASK_ROWS(i, j, task)                                                                                      \
 	for (int32_t i = (task) * (j)->per_task, end_ = MIN(i + (j)->per_task, (j)->n); i < end_; i++)

@@ -63,7 +63,7 @@ static int32_t find_missing(struct fetch_head *f)
 	return n;
 }
 
-/* 1 if line `line` has an entry that is still valid: at[] says that the entry's slot is in this line. */
+/* 1 if line `line` has an entry that is still valid. This is so if at[] maps the entry's slot to this line. */
 static int line_has(const struct fetch_head *f, int32_t line)
 {
 	return f->slot[line] && f->at[f->slot[line] - 1] == line + 1;
@@ -82,8 +82,8 @@ static void line_give(struct fetch_head *f, int32_t line, int32_t *pair)
 }
 
 /* Give lines to n missing slots. Return the number of slots that got a line. The first pass takes lines that are empty,
- * or whose entry this call and the previous call did not use. The second pass takes any line that this call does not
- * use; a prefetch has no second pass. */
+ * or whose entry was not used by this call and the previous call. The second pass takes any line that this call does
+ * not use. A prefetch has no second pass. */
 static int32_t give_lines(struct fetch_head *f, int32_t n)
 {
 	int32_t lines = f->a->lines, hand = f->map[FETCH_HAND], given = 0;

@@ -1,5 +1,5 @@
 /* kernels/cpu/fns.c - detects which CPU levels (instruction sets that have a table of leaf functions) this machine
- * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512|amx (on ARM: c|neon|neon-dot)
+ * supports, and selects the best level. The environment variable WEIR_CPU=c|avx2|avx512|amx (on ARM: c|neon|neon-dot)
  * hides the levels that are faster than the named level, so that every level can be tested. */
 #include "kernels/cpu/fns.h"
 
@@ -15,8 +15,8 @@ const char *const cpu_level_name[] = { "c", "avx2", "avx512", "amx" };
 const char cpu_level_names[] = "c, avx2, avx512 or amx";
 #endif
 
-/* Return the level that WEIR_CPU names, else the last level. An unknown name counts as the last level, because
- * cpu_backend_open() reports it as an error. */
+/* Return the level named by WEIR_CPU, or the last level if WEIR_CPU is not set. An unknown name counts as the last
+ * level, because cpu_backend_open() reports it as an error. */
 static int level_named(void)
 {
 	const char *env = getenv("WEIR_CPU");
@@ -43,7 +43,7 @@ static int has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-/* Return the functions of a level below amx, or NULL if the processor lacks the level's instructions. */
+/* Return the functions of a level below amx, or NULL if the processor does not have the level's instructions. */
 static const struct cpu_fns *vector_fns(int level)
 {
 	static const struct cpu_fns *const fns[] = { &cpu_fns_c, &cpu_fns_avx2, &cpu_fns_avx512 };
@@ -59,8 +59,8 @@ static const struct cpu_fns *vector_fns(int level)
 	return fns[level];
 }
 
-/* Return the functions of the level amx, or NULL with the reason in *why. If WEIR_CPU names a lower level, the system
- * is not asked for AMX, and AMX is not checked. */
+/* Return the functions of the level amx, or NULL with the reason in *why. If WEIR_CPU is a lower level, the system is
+ * not asked for AMX, and AMX is not checked. */
 static const struct cpu_fns *amx_fns(const char **why)
 {
 	static const char *const hidden[] = { "WEIR_CPU=c turns it off", "WEIR_CPU=avx2 turns it off",

@@ -11,16 +11,18 @@
 #include "kernels/cpu/select.h"
 
 /* Up to SMALL_SELECTION multiply-adds, one thread is faster than two. Up to WHOLE_KEYS keys, each KV head is scanned by
- * one thread; threads that have no KV head to scan start to compute attention. */
+ * one thread. Threads that have no KV head to scan start to compute attention. */
 enum { SMALL_SELECTION = 128 << 10, WHOLE_KEYS = 8 << 10 };
 
-/* A task. SCAN: scores of a chunk of keys. SPAN: attention of one token over one span of slots. SPANS: attention of
- * several tokens over the same span. */
+/* A kind of task. SCAN computes scores of a chunk of keys. SPAN computes the attention of one token over one span of
+ * slots. SPANS computes the attention of several tokens over the same span. */
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
 	enum fused_kind kind;
-	int32_t token, tokens, head; /* FUSED_SPANS: the task computes tokens `token` .. `token` + `tokens` - 1 */
-	/* FUSED_SCAN: index of the chunk of keys. FUSED_SPAN, FUSED_SPANS: index of the span of slots */
+	/* in FUSED_SPANS, the task computes `tokens` tokens, from token number `token` on */
+	int32_t token, tokens, head;
+	/* in FUSED_SCAN, the index of the chunk of keys; in FUSED_SPAN and FUSED_SPANS, the index of the span of
+	 * slots */
 	int32_t at;
 };
 
@@ -30,7 +32,7 @@ struct fused_job {
 	struct scan_job scan[ATTN_EACH_MOST];
 	struct topk_job topk[ATTN_EACH_MOST];
 	struct fused_task *task;
-	_Atomic int32_t *selected; /* [n][heads]: 1 = the slots of this token and KV head have been selected */
+	_Atomic int32_t *selected; /* [n][heads] 1: the slots of this token and KV head have been selected */
 };
 
 static void fused_task(void *arg, int at, int worker)
@@ -57,8 +59,8 @@ static void fused_task(void *arg, int at, int worker)
 }
 
 /* 1 if there are several jobs, and if one task can compute a span of slots for all of them. (Only segments that are a
- * range of slots are computed in this way.) The arguments of the jobs must be the same, with two exceptions: lists of
- * slots may differ, and if the last segment is a range, it may be longer in later jobs. */
+ * range of slots are computed in this way.) The arguments of the jobs must be the same, with two exceptions. Lists of
+ * slots may differ. If the last segment is a range, it may be longer in later jobs. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -137,8 +139,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. Raise *thread_bytes to the bytes of scratch that topk needs per
- * thread. Add the number of multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
+/* Check and prepare the selections of all tokens. Raise *thread_bytes to the size of the scratch memory that topk needs
+ * per thread. Add the number of multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
 static int selections_plan(struct fused_job *j, size_t *thread_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
@@ -154,8 +156,8 @@ static int selections_plan(struct fused_job *j, size_t *thread_bytes, int64_t *w
 			return -1;
 		if (j->scan[t].n <= WHOLE_KEYS && j->heads >= c->base.threads)
 			j->scan[t].whole = j->heads;
-		/* Each token's scan needs its own buffer. c->scan is the buffer of this token: move it to c->scans[t],
-		 * and make the buffer that was in c->scans[t] the c->scan of the next token. */
+		/* Each token's scan needs its own buffer. c->scan is the buffer of this token. Move it to c->scans[t],
+		 * and use the buffer that was in c->scans[t] as the c->scan of the next token. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];
@@ -197,7 +199,7 @@ int fused_run(struct attn_job *a, int32_t n)
 	for (int32_t t = 0; t < n; t++) {
 		const struct attn_args *args = a[t].a;
 
-		/* A thread uses the same scratch for selection and for attention, one after the other. */
+		/* A thread uses the same scratch memory for selection and for attention, one after the other. */
 		a[t].thread_bytes = j.topk[t].thread_bytes = thread_bytes;
 		for (int32_t p = 0; p < args->n_seg; p++)
 			work += args->seg[p].slots ? 0

@@ -9,16 +9,17 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* GEMM_DEPTH: maximum number of columns of A and rows of B that are copied at a time. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS:
- * size of a block of C. GEMM_TILE_MOST: maximum number of elements that gemm_tile() computes, in any instruction set.
- * Together, the copies take up to 0.5 MB, which is about the size of a second-level cache. */
+/* GEMM_DEPTH is the maximum number of columns of A and rows of B that are copied at a time. GEMM_BLOCK_ROWS and
+ * GEMM_BLOCK_COLS are the size of a block of C. GEMM_TILE_MOST is the maximum number of elements that gemm_tile()
+ * computes, in any instruction set. Together, the copies take up to 0.5 MB, which is about the size of a second-level
+ * cache. */
 enum { GEMM_DEPTH = 256, GEMM_BLOCK_ROWS = 192, GEMM_BLOCK_COLS = 256, GEMM_TILE_MOST = 16 * 64 };
 
 struct gemm_run {
 	const struct cpu_fns *fns;
 	const struct gemm *g;
 	int n;
-	float *scratch; /* [workers][scratch_floats] */
+	float *scratch; /* [workers][scratch_floats] scratch memory of each thread */
 	size_t scratch_floats;
 };
 
@@ -56,7 +57,7 @@ static void lines_pack(float *out, const float *x, size_t line, size_t step, int
 	}
 }
 
-/* Compute one tile of C. Only rows x cols elements of the tile are inside C. */
+/* Compute one tile of C. Only the first `rows` rows and `cols` columns of the tile are inside C. */
 static void tile_multiply(const struct cpu_fns *f, const float *a, const float *b, int32_t depth, float *c,
                           size_t c_row, int32_t rows, int32_t cols, float alpha, int accumulate)
 {

@@ -1,4 +1,4 @@
-/* kernels/cpu/host.c - work that runs on the host whichever backend is open: tasks and convolutions. */
+/* kernels/cpu/host.c - work that runs on the host with every backend: tasks and convolutions. */
 #include "kernels/cpu/cpu.h"
 
 struct each {

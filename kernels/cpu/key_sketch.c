@@ -7,7 +7,7 @@
 #include "kernels/cpu/select.h"
 #include "kernels/common/quant.h"
 
-enum { SMALL_SKETCH = 16 << 10 }; /* up to this many values, one thread is faster than two */
+enum { SMALL_SKETCH = 16 << 10 }; /* up to this number of values, one thread is faster than two */
 
 /* ---- one key ---- */
 
@@ -45,7 +45,7 @@ static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean,
 		for (int32_t i = 0; i < per && u * per + i < dim; i++) {
 			float v = x[u * per + i], c = v * inv + middle;
 
-			/* The comparisons turn a NaN into 0. */
+			/* The comparisons change a NaN to 0. */
 			c = MAX(c, 0);
 			c = MIN(c, top);
 			c = (c + round) - round;
@@ -65,11 +65,12 @@ struct sketch_job {
 	struct cpu *c;
 	uint8_t *sketch;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, slot0, slot1, blocks, first; /* blocks: number of blocks, from block `first` on */
+	/* `blocks` is the number of blocks, from block `first` on */
+	int32_t cap, bits, dim, slot0, slot1, blocks, first;
 	size_t row_bytes, head_bytes, block_bytes, thread_bytes;
 };
 
-/* Compute the mean of the keys of a full block. Dimensions where the mean is not finite get 0. */
+/* Compute the mean of the keys of a full block. In dimensions where the mean is not finite, set it to 0. */
 static void mean_of(const struct sketch_job *j, float *mean, const uint8_t *rows, float *x)
 {
 	memset(mean, 0, (size_t)j->dim * sizeof *mean);
@@ -106,7 +107,7 @@ static void sketch_task(void *arg, int task, int worker)
 	      *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->thread_bytes);
 	float scale[SKETCH_PANEL];
 
-	/* If the mean changes, all keys of the block are coded anew. */
+	/* If the mean changes, all keys of the block are coded again. */
 	if (k1 == SKETCH_BLOCK || *own != 0)
 		k0 = 0;
 	if (k1 == SKETCH_BLOCK)

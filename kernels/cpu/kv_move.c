@@ -8,7 +8,7 @@
 #include "kernels/common/quant.h"
 
 enum {
-	SMALL_MOVE = 256 << 10, /* up to this many bytes of entries, one thread is faster than two */
+	SMALL_MOVE = 256 << 10, /* up to this number of bytes of entries, one thread is faster than two */
 	MOVE_TASK = 64,         /* number of moves in a task */
 };
 
@@ -20,7 +20,7 @@ struct move_job {
 	char *plane;
 	enum dtype type;
 	size_t row_bytes, move_cols;
-	char *stage; /* [n_kv_head][n]: copies of the moved entries */
+	char *stage; /* [n_kv_head][n] copies of the moved entries */
 	char *row;   /* one row of floats per thread */
 	size_t thread_bytes;
 	int32_t blocks;
@@ -55,7 +55,7 @@ static void move_read(void *arg, int task, int worker)
 	}
 }
 
-/* Write all moves of a KV head in order: if two moves go to one slot, the later wins. */
+/* Write all moves of a KV head in order. If two moves go to one slot, the later move decides. */
 static void move_write(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;

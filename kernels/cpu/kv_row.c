@@ -1,7 +1,7 @@
 /* kernels/cpu/kv_row.c - converts keys and values to the types of a KV cache, and back.
  *
- * In q4_0 the Hadamard transform of a key or value is stored. It spreads outliers over all values. So a block of 32
- * values has a nearly normal distribution, and four bits hold it with a squared error of 0.64 %. */
+ * In q4_0 the Hadamard transform of a key or value is stored. It spreads outliers over all values. So the values of a
+ * block of 32 have a nearly normal distribution, and four bits represent them with a squared error of 0.64 %. */
 #include <math.h>
 #include <string.h>
 
@@ -11,11 +11,12 @@
 
 /* ---- q4_0 ---- */
 
-/* A vector of four floats. The loops are written with it because compilers do not vectorise loops this short. */
+/* A vector of four floats. The loops are written with this type, because compilers do not vectorise loops that are so
+ * short. */
 typedef float float4 __attribute__((vector_size(16)));
 typedef int32_t int4 __attribute__((vector_size(16)));
 
-/* a block of 32 values x[], stored as a scale and codes (-8 .. 7): a value is about scale * code */
+/* a block of 32 values x[], stored as a scale and codes from -8 to 7: a value is about scale * code */
 struct block4 {
 	float4 x[8], code[8];
 	float scale;
@@ -36,11 +37,11 @@ static float sum_of(float4 x)
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-/* Compute the codes for the scale 1 / inv. Then compute the scale with the least squared error for these codes. Return
- * the squared error of a block of zeros minus the squared error of this scale and these codes. */
+/* Compute the codes for the scale 1 / inv. Then compute the scale with the smallest squared error for these codes.
+ * Return the squared error of a block of zeros minus the squared error of this scale and these codes. */
 static float codes_fit(struct block4 *b, float inv)
 {
-	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
+	/* 1.5 * 2^23: adding this number and subtracting it again rounds to the nearest integer */
 	const float4 round = four(12582912.0f), least = four(-8), most = four(7);
 	float4 products = four(0), squares = four(0);
 
@@ -65,12 +66,11 @@ static void codes_store(struct block_q4_0 *out, const struct block4 *b)
 		             (uint8_t)(((int)b->code[4 + i / 4][i % 4] + 8) << 4);
 }
 
-/* Write 32 finite values x as a block of q4_0. A few scales are tried, and the one with the least squared error is
- * used. */
+/* Write 32 finite values x as a block of q4_0. Try a few scales, and use the one with the smallest squared error. */
 static void block_q4_0(struct block_q4_0 *out, const float *x)
 {
 	/* The scales that are tried. With the scale top / largest[i], the value of largest magnitude (`top`) gets the
-	 * code largest[i]. Codes are then limited to -8 .. 7. */
+	 * code largest[i]. Then all codes are limited to the range from -8 to 7. */
 	static const float largest[] = { -7.2f, -7.8f, -8.4f, -9.0f };
 	struct block4 b, best;
 	float top = 0, most = 0;

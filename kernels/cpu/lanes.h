@@ -1,5 +1,5 @@
-/* kernels/cpu/lanes.h (private to the SIMD code) - vectors of LANES floats, for any instruction set. The compiler's
- * flags of the including file decide how wide a vector is.
+/* kernels/cpu/lanes.h (private to the SIMD code) - vectors of LANES floats, for any instruction set. The compiler flags
+ * of the including file decide the width of a vector.
  *
  * The operators + - * / & | << >> work on vectors as on numbers. lanes_x86.h and lanes_neon.h, included below, define
  * all other operations, the constants LANES (floats in a vector) and REGISTERS (number of vector registers), and
@@ -82,9 +82,9 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	                         : (size_t)dim * 2;
 }
 
-/* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. The hardware prefetcher
- * cannot follow nr rows that are shorter than LONG_ROW bytes. For such rows, prefetch the nr rows after them, in the
- * order of memory; this makes the product 1.5 times as fast. For longer rows, prefetch the same rows, LONG_ROW bytes
+/* Prefetch for a product that reads nr rows of float weights in parallel and has reached column j. The hardware
+ * prefetcher cannot follow nr rows that are shorter than LONG_ROW bytes. In this case, prefetch the nr rows after these
+ * rows in memory, which makes the product 1.5 times as fast. For longer rows, prefetch the same rows, LONG_ROW bytes
  * ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
@@ -98,14 +98,15 @@ INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_byt
 	                                             : (size_t)r * row_bytes + at + LONG_ROW));
 }
 
-/* Return n rounded up to whole vectors. */
+/* Return n rounded up to a multiple of the vector length. */
 INLINE size_t lanes_round(int32_t n)
 {
 	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
-/* Return exp(x), with an error of about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result is
- * 2^n times a polynomial for exp(r). The result underflows gradually and overflows to infinity. NaN stays NaN. */
+/* Return exp(x), with an error of about one unit in the last place. Write x = n ln 2 + r with |r| <= ln 2 / 2; the
+ * result is 2^n times a polynomial for exp(r). The result underflows gradually and overflows to infinity. NaN stays
+ * NaN. */
 INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
@@ -131,7 +132,7 @@ INLINE vec vec_exp2(vec x)
 {
 	vec n, r, p;
 
-	/* Without this limit, the subtraction below would turn -inf into NaN. */
+	/* Without this limit, the subtraction below would change -inf to NaN. */
 	x = vec_max(vec_splat(-200.0f), x);
 	n = vec_round(x);
 	r = x - n;
@@ -144,7 +145,7 @@ INLINE vec vec_exp2(vec x)
 	return vec_times_power(p, n);
 }
 
-/* Unit of the scores in attn_state and attn_tile: a probability is score_exp(score - m) / l. */
+/* Unit of the scores in attn_state and attn_tile. A probability is score_exp(score - m) / l. */
 #ifdef __AVX512F__
 /* scores are multiplied by log2(e), so that a probability is 2^(score - m) / l */
 #define SCORE_UNIT 1.44269504088896341f

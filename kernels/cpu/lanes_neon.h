@@ -1,6 +1,7 @@
 /* kernels/cpu/lanes_neon.h (private to lanes.h) - the vectors of lanes.h on 64-bit ARM: NEON with 4 lanes, which
  * every such processor has. A product of bytes, four per lane, is one instruction if the file is compiled for
- * processors with dot products (neon_dot.c), else several. vec_min, vec_max and functions that end in _part behave
+ * processors with dot products (neon_dot.c), and several instructions otherwise. vec_min, vec_max and functions that
+ * end in _part behave
  * as in lanes_x86.h. */
 #ifndef WEIR_CPU_LANES_NEON_H
 #define WEIR_CPU_LANES_NEON_H
@@ -12,7 +13,7 @@
 #define REGISTERS 32
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vec_int __attribute__((vector_size(16)));
-typedef vec_int vec_mask; /* all bits of a lane are equal */
+typedef vec_int vec_mask; /* a mask: all bits of a lane are equal */
 typedef struct {
 	vec v[2];
 } vec8;
@@ -137,7 +138,7 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
-/* Load the codes of values j .. j + 3 of a q4_0 vector as floats, -8 .. 7. */
+/* Load the codes of the values from j to j + 3 of a q4_0 vector as floats from -8 to 7. */
 INLINE vec vec_codes(const uint8_t *row, int32_t j)
 {
 	uint32_t four;
@@ -148,8 +149,8 @@ INLINE vec vec_codes(const uint8_t *row, int32_t j)
 	return vec_of_int(vmovl_s16(vget_low_s16(vmovl_s8(q))));
 }
 
-/* Load values j .. j + 3 of a key or value vector as floats. There are n values from j on; lanes after these are
- * zero. q8_0 and q4_0 vectors are whole blocks. */
+/* Load the values from j to j + 3 of a key or value vector as floats. There are n values from j on; lanes after these
+ * are zero. q8_0 and q4_0 vectors consist of whole blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -271,7 +272,7 @@ INLINE vec_int vec_int_load(const void *p)
 	return x;
 }
 
-/* Narrow 32 integers to bytes: to signed bytes if is_signed is 1, else to unsigned bytes. The values must fit. */
+/* Narrow 32 integers to bytes: to signed bytes if is_signed is 1, otherwise to unsigned bytes. The values must fit. */
 INLINE bytes32 bytes32_of(const vec_int v[8], int is_signed)
 {
 	bytes32 out;

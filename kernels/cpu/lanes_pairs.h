@@ -1,7 +1,7 @@
 /* kernels/cpu/lanes_pairs.h (private to the SIMD code) - vectors whose 32-bit lanes hold a pair of 16-bit integers, lo
  * | hi << 16. One instruction multiplies the pairs of two vectors and adds both products in 32 bits, which is twice as
  * many multiply-adds as for floats. PAIRS is 1 where such an instruction exists: AVX2 (vpmaddwd, vpaddd) and AVX-512
- * (vpdpwssd). NEON multiplies 16-bit integers no faster than floats, so PAIRS is 0 there. */
+ * (vpdpwssd). NEON multiplies 16-bit integers no faster than floats, so PAIRS is 0 for NEON. */
 #ifndef WEIR_CPU_LANES_PAIRS_H
 #define WEIR_CPU_LANES_PAIRS_H
 

@@ -1,9 +1,10 @@
-/* kernels/cpu/lanes_q4.h (private to the SIMD code) - dot products of a query with keys of q4_0, in integers; on x86.
+/* kernels/cpu/lanes_q4.h (private to the SIMD code) - dot products of a query with keys of q4_0, in integers; only for
+ * x86.
  *
  * A query is rounded to signed bytes with one factor. The query is transformed like the keys (Hadamard), so none of its
- * values is far above the others. Its rounding error is therefore small beside the rounding error of a key in four
- * bits. A dot product is exact within a block of 32 values, and blocks are added in floats in ascending order. So the
- * bits of a score depend on its query and key alone. */
+ * values is far above the others. The rounding error of a query is therefore small compared with the rounding error of
+ * a key in four bits. A dot product is exact within a block of 32 values, and blocks are added in floats in ascending
+ * order. So the bits of a score depend only on its query and key. */
 #ifndef WEIR_CPU_LANES_Q4_H
 #define WEIR_CPU_LANES_Q4_H
 
@@ -17,7 +18,7 @@
  * - 32 bytes: values 16 .. 31 of both blocks
  * - eight 32-bit integers: initial values of the sums of q4_dot()
  *
- * At the end is a float, the factor that turns the bytes into values. */
+ * At the end is a float, the factor that converts the bytes to values. */
 enum { Q4_PAIR = 96 };
 INLINE size_t q4_query_bytes(int32_t dim)
 {
@@ -33,8 +34,8 @@ INLINE float q4_unit(const uint8_t *query, int32_t dim)
 	return unit;
 }
 
-/* Unpack a block of q4_0 and, if two = 1, the block after it, to codes of 0 .. 15. code[0]: values 0 .. 15 of both
- * blocks; code[1]: values 16 .. 31. */
+/* Unpack a block of q4_0 to codes from 0 to 15. If `two` is 1, also unpack the block after it. code[0] has values 0 to
+ * 15 of both blocks, code[1] has values 16 to 31. */
 INLINE void q4_codes(const uint8_t *block, int two, bytes32 code[2])
 {
 	const __m256i low = _mm256_set1_epi8(15);
@@ -46,7 +47,8 @@ INLINE void q4_codes(const uint8_t *block, int two, bytes32 code[2])
 	code[1] = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
 }
 
-/* Return the scale of the block in lanes 0 .. 3, and the scale of the block after it, or 0, in lanes 4 .. 7. */
+/* Return the scale of the block in lanes 0 to 3. If `two` is 1, return the scale of the block after it in lanes 4 to 7;
+ * otherwise these lanes are 0. */
 INLINE vec8 q4_scales(const uint8_t *block, int two)
 {
 	uint16_t d[2] = { 0 };
@@ -57,8 +59,8 @@ INLINE vec8 q4_scales(const uint8_t *block, int two)
 	return _mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_set1_epi16((short)d[0]), _mm_set1_epi16((short)d[1])));
 }
 
-/* Add the products of codes and the query's bytes q[64] to the lanes of sum. Lanes 0 .. 3 are for the first block,
- * lanes 4 .. 7 for the second. */
+/* Add the products of codes and the query's bytes q[64] to the lanes of `sum`. Lanes 0 to 3 are for the first block,
+ * lanes 4 to 7 for the second. */
 INLINE __m256i q4_dot(__m256i sum, const bytes32 code[2], const void *q)
 {
 	const __m256i *b = q;
@@ -74,8 +76,8 @@ INLINE __m256i q4_dot(__m256i sum, const bytes32 code[2], const void *q)
 #endif
 }
 
-/* Encode a query of dim values as signed bytes (layout: top of this file). If a value is NaN or infinite, the factor of
- * the bytes becomes NaN, and so do all scores. */
+/* Encode a query of `dim` values as signed bytes (layout: top of this file). If a value is NaN or infinite, the factor
+ * of the bytes becomes NaN, so all scores become NaN. */
 static void q4_query(uint8_t *out, const float *x, int32_t dim)
 {
 	const bytes32 eight[2] = { _mm256_set1_epi8(8), _mm256_set1_epi8(8) };
@@ -92,7 +94,7 @@ static void q4_query(uint8_t *out, const float *x, int32_t dim)
 	unit = top / 127 + vec_sum(bad);
 	memset(out, 0, q4_query_bytes(dim) - sizeof unit);
 	memcpy(out + q4_query_bytes(dim) - sizeof unit, &unit, sizeof unit);
-	/* A query below 1e-30 counts as zeros. */
+	/* The values of a query below 1e-30 count as zeros. */
 	top = top > 1e-30f && top < INFINITY ? 127 / top : 0;
 	for (int32_t j = 0; j < dim; j += 32) {
 		vec_int v[32 / LANES];
@@ -104,8 +106,8 @@ static void q4_query(uint8_t *out, const float *x, int32_t dim)
 		_mm_storeu_si128((void *)to, _mm256_castsi256_si128(q));
 		_mm_storeu_si128((void *)(to + 32), _mm256_extracti128_si256(q, 1));
 	}
-	/* The value of a q4_0 key is its code - 8, but q4_dot() multiplies the codes. So its sums begin with -8 times
-	 * the sums of the query's bytes. */
+	/* The value of a q4_0 key is its code - 8, but q4_dot() multiplies the codes. So the sums of q4_dot() begin
+	 * with -8 times the sums of the query's bytes. */
 	for (uint8_t *pair = out; pair + Q4_PAIR <= out + q4_query_bytes(dim) - sizeof unit; pair += Q4_PAIR)
 		_mm256_storeu_si256((void *)(pair + 64), _mm256_sub_epi32(_mm256_setzero_si256(),
 		                                                          q4_dot(_mm256_setzero_si256(), eight, pair)));

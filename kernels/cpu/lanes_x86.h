@@ -1,6 +1,6 @@
-/* kernels/cpu/lanes_x86.h (private to lanes.h) - the vectors of lanes.h on x86: AVX2 with 8 lanes, AVX-512 with
- * 16. vec_min and vec_max return the second argument if either is NaN. A function that ends in _part loads or
- * stores only elements 0 .. min(n, LANES) - 1; a load sets the other lanes to zero. */
+/* kernels/cpu/lanes_x86.h (private to lanes.h) - the vectors of lanes.h on x86: AVX2 with 8 lanes, AVX-512 with 16.
+ * vec_min and vec_max return the second argument if either is NaN. A function whose name ends in _part loads or stores
+ * only the first n elements, at most LANES; a load sets the other lanes to zero. */
 #ifndef WEIR_CPU_LANES_X86_H
 #define WEIR_CPU_LANES_X86_H
 
@@ -39,8 +39,8 @@ typedef __m256i bytes32;
 #define vec_min             X86(min_ps)
 #define vec_max             X86(max_ps)
 #define vec_of_int(i)       X86(cvtepi32_ps)((x86_int)(i))
-#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* rounded to the nearest integer */
-#define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* rounded towards zero */
+#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* round x to the nearest integer */
+#define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* round x towards zero */
 #define vec_int_splat(i)    ((vec_int)X86(set1_epi32)(i))
 #define vec_int_min(a, b)   ((vec_int)X86(min_epi32)((x86_int)(a), (x86_int)(b)))
 #define vec_int_max(a, b)   ((vec_int)X86(max_epi32)((x86_int)(a), (x86_int)(b)))
@@ -92,7 +92,7 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Load the codes of values j .. j + 7 of a q4_0 vector as floats, -8 .. 7. */
+/* Load the codes of the values from j to j + 7 of a q4_0 vector as floats from -8 to 7. */
 INLINE vec8 vec8_codes(const uint8_t *row, int32_t j)
 {
 	__m256i q = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(row + j / 32 * 18 + 2 + j % 16)));
@@ -101,8 +101,8 @@ INLINE vec8 vec8_codes(const uint8_t *row, int32_t j)
 	return _mm256_cvtepi32_ps(_mm256_sub_epi32(q, _mm256_set1_epi32(8)));
 }
 
-/* Load values j .. j + 7 of a key or value vector as floats. There are n values from j on; lanes after these are
- * zero. q8_0 and q4_0 vectors are whole blocks. */
+/* Load the values from j to j + 7 of a key or value vector as floats. There are n values from j on; lanes after these
+ * are zero. q8_0 and q4_0 vectors consist of whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };
@@ -165,7 +165,7 @@ INLINE int32_t sum_int8(__m256i x)
 	return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* Return the sum of the squares of 32 bytes. They are within -127 .. 127, so two squares fit 16 bits. */
+/* Return the sum of the squares of 32 bytes. The bytes are from -127 to 127, so two squares fit 16 bits. */
 INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 {
 	__m256i size = _mm256_abs_epi8(v);
@@ -173,7 +173,7 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 	return sum_int8(_mm256_madd_epi16(_mm256_maddubs_epi16(size, size), _mm256_set1_epi16(1)));
 }
 
-/* Transpose 4 x 4 values within each 128 bits: the first half of a transposition. */
+/* Transpose 4 x 4 values within each 128 bits. This is the first half of a transposition. */
 INLINE void transpose4(vec out[4], const vec x[4])
 {
 	vec a[4];
@@ -232,7 +232,7 @@ INLINE void vec_store_f16_part(uint16_t *p, int32_t n, vec x)
 	_mm256_mask_storeu_epi16(p, mask_first(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* Like vec8_codes(), but load LANES values. */
+/* Do what vec8_codes() does, but load LANES values. */
 INLINE vec vec_codes(const uint8_t *row, int32_t j)
 {
 	__m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(row + j / 32 * 18 + 2)));
@@ -242,7 +242,7 @@ INLINE vec vec_codes(const uint8_t *row, int32_t j)
 	                             _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Like vec8_row(), but load LANES values. */
+/* Do what vec8_row() does, but load LANES values. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -299,7 +299,7 @@ INLINE double squares_sum(const struct squares *s)
 	return _mm512_reduce_add_pd(s->lo + s->hi);
 }
 
-/* Split the floats of t0 and t1: floats at even positions go to *first, floats at odd positions to *second. */
+/* Split the floats of t0 and t1: the floats at even positions go to *first, the floats at odd positions to *second. */
 INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 {
 	const vec_int even = LANE_NUMBERS * 2;
@@ -308,7 +308,7 @@ INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 	*second = _mm512_permutex2var_ps(t0, (__m512i)(even + 1), t1);
 }
 
-/* Transpose: lane k of out[i] = lane i of x[k]. */
+/* Transpose: set lane k of out[i] to lane i of x[k]. */
 INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 {
 	vec a[LANES];
@@ -328,7 +328,7 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 	}
 }
 
-/* Narrow 32 integers to bytes: to signed bytes if is_signed is 1, else to unsigned bytes. The values must fit. */
+/* Narrow 32 integers to bytes: to signed bytes if is_signed is 1, otherwise to unsigned bytes. The values must fit. */
 INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 {
 	(void)is_signed;
@@ -374,8 +374,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n;
 }
 
-/* Copy to `out` the elements of `row` whose lanes are selected by m, without gaps. Return how many were copied. No
- * element of `out` after these is written. */
+/* Copy to `out` the elements of `row` whose lanes are selected by m, without gaps. Return the number of copied
+ * elements. Elements of `out` after these are not written. */
 INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 {
 	int32_t n = __builtin_popcount(m);
@@ -500,7 +500,7 @@ INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 	return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* For each mask of four bits: the byte shuffle that moves the selected lanes to the front */
+/* For each mask of four bits, the byte shuffle that moves the selected lanes to the front */
 static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
 #define FOUR(a, b, c, d)                                                                                               \
@@ -516,7 +516,7 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 
 #define PICKS           1
 /* For each lane whose bit in the mask `m` is 1, write the lane of the vector `at` to row[] and the lane of the vector
- * `v` to value[], without gaps. Return the number of these lanes. There are no branches, because the processor could
+ * `v` to value[], without gaps. Return the number of these lanes. The code has no branches, because the processor could
  * not predict them. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
@@ -572,8 +572,8 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
 }
 
-/* Sums of bytes for 32 keys. A 16-bit lane is shared by two neighbouring keys. A lane of `odd` is the sum for the
- * second key. A lane of `all` is the sum for the first key + 256 * the sum for the second key, modulo 2^16. */
+/* Sums of bytes for 32 keys. Two neighbouring keys share a 16-bit lane. A lane of `odd` is the sum for the second key.
+ * A lane of `all` is the sum for the first key + 256 * the sum for the second key, modulo 2^16. */
 struct lookups {
 	__m256i all, odd;
 };
@@ -584,7 +584,7 @@ INLINE void lookups_add(struct lookups *s, vec_int bytes)
 	s->odd = _mm256_add_epi16(s->odd, _mm256_srli_epi16((__m256i)bytes, 8));
 }
 
-/* Set sum[i] to the sums of bytes for keys 4 i .. 4 i + 3 of both panels. */
+/* Set sum[i] to the sums of bytes for the keys from 4 i to 4 i + 3 of both panels. */
 INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 {
 	__m256i even = _mm256_sub_epi16(s->all, _mm256_slli_epi16(s->odd, 8)), none = _mm256_setzero_si256();
@@ -596,7 +596,7 @@ INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 	sum[3] = (vec_int)_mm256_unpackhi_epi16(hi, none);
 }
 
-/* Load four half floats (f16) of each of two panels as floats; vec_store_both() stores four floats of each. */
+/* Load four half floats (f16) of each of two panels as floats. vec_store_both() stores four floats of each panel. */
 INLINE vec vec_both(const uint8_t *one, const uint8_t *two)
 {
 	return _mm256_cvtph_ps(

@@ -8,12 +8,13 @@
 
 enum {
 	MAX_PRODUCTS = 8, /* maximum number of products in one run of the pool */
-	/* floats of a tile: the results of one leaf call. matmul_glu needs two tiles, which take half of a small L2
-	 * cache. */
+	/* number of floats of a tile, which has the results of one leaf call. matmul_glu needs two tiles, which take
+	 * half of a small L2 cache. */
 	TILE_FLOATS = 16 << 10,
-	/* columns of a task: two tiles (cols.h) of 12 columns, the widest tile of the level avx512 */
+	/* number of columns of a task: two tiles (cols.h) of 12 columns, the widest tile of the level avx512 */
 	COL_TILE = 2 * 12,
-	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns; so many weights stay in the L2 cache */
+	/* bytes of weights of a task with many columns; weights of this size stay in the L2 cache */
+	RUN_BYTES = 512 << 10,
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
 	RUN_PANELS = 16,
@@ -63,7 +64,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct product { /* one product of matmul(), or the two products of matmul_glu(): with the weights `gate` and `up` */
+struct product { /* one product of matmul(), or the two products of matmul_glu(), with the weights `gate` and `up` */
 	struct weight w, up;
 	float *out;
 	const float *bias, *up_bias;
@@ -77,16 +78,16 @@ struct product_job {
 	int n_products, glu;
 	enum activation act; /* activation function of matmul_glu */
 	int32_t panels;      /* number of panels in all products */
-	int32_t panel_tasks; /* number of ranges into which the panels are cut */
+	int32_t panel_tasks; /* number of ranges into which the panels are divided */
 	int32_t col_tile, col_tiles;
-	/* A thread's scratch has scratch_bytes bytes: cols_bytes bytes of prepared columns, then one tile of results,
-	 * or two tiles for matmul_glu. */
+	/* A thread's scratch memory has scratch_bytes bytes: cols_bytes bytes of prepared columns, then one tile of
+	 * results, or two tiles for matmul_glu. */
 	size_t cols_bytes;
 	size_t scratch_bytes;
 	struct product product[MAX_PRODUCTS];
 };
 
-/* Return columns c0 .. c0 + n - 1 of a as a separate struct, because leaf functions start at column 0. */
+/* Return n columns of a, from column c0 on, as a separate struct, because leaf functions start at column 0. */
 static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 {
 	struct act v = *a;
@@ -109,7 +110,7 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 struct task {
 	const struct product_job *job;
 	struct act x;     /* the task's columns */
-	struct cols cols; /* the task's columns, prepared; n = 0: they are not prepared yet */
+	struct cols cols; /* the task's columns, prepared; if n is 0, they are not prepared yet */
 	int32_t c0;
 	char *scratch;
 	float *tile;
@@ -170,7 +171,7 @@ static void add_bias(float *rows, int32_t ld, const float *bias, int32_t nr, int
 			rows[r] += bias[r];
 }
 
-/* Compute panels p .. p + n - 1 of one product. */
+/* Compute n panels of one product, from panel p on. */
 static void product_panels(struct task *t, const struct product *product, int32_t p, int32_t n)
 {
 	const struct product_job *j = t->job;
@@ -187,7 +188,7 @@ static void product_panels(struct task *t, const struct product *product, int32_
 		ld = m * f->panel;
 		nr = MIN(ld, product->rows - r0);
 		/* Write the product directly to the output if it has only whole panels, and if no bias or old output
-		 * must be added to it. matmul_glu can have biases, because it adds them in place. */
+		 * must be added to it. Biases do not prevent this for matmul_glu, because it adds biases in place. */
 		int direct = nr == ld && (j->glu || !product->bias) && !product->accumulate;
 
 		if (direct) {
@@ -197,7 +198,7 @@ static void product_panels(struct task *t, const struct product *product, int32_
 		weight_times(t, &product->w, p, m, nr, out, ld);
 		if (j->glu) {
 			float *up = t->tile + TILE_FLOATS;
-			/* the width of whole panels, so that glu() computes whole vectors only */
+			/* the width of whole panels, so that glu() computes only whole vectors */
 			int32_t width = m * f->panel;
 
 			weight_times(t, &product->up, p, m, nr, up, width);
@@ -211,8 +212,8 @@ static void product_panels(struct task *t, const struct product *product, int32_
 	}
 }
 
-/* Compute some columns (a tile) for a range of weight panels. Consecutive tasks use the same panels with other
- * columns, so the panels are in the caches. */
+/* Compute some columns (a tile) for a range of weight panels. Consecutive tasks use the same panels with other columns,
+ * so that the panels are in the caches. */
 static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
@@ -248,7 +249,7 @@ static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, c
 	return 0;
 }
 
-/* Cut the products into tasks and run them. */
+/* Divide the products into tasks and run these. */
 static void product_run(struct product_job *j)
 {
 	struct cpu *c = j->c;
@@ -277,8 +278,9 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* A task multiplies a range of weight panels with some columns. A range is small enough for its weights
-		 * to stay in the caches. It is made smaller if there would be too few tasks to balance the threads. */
+		/* A task multiplies a range of weight panels with some columns. A range is so small that its weights
+		 * stay in the caches. If there would be too few tasks to balance the threads, ranges are made
+		 * smaller. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
 			tasks = MIN(enough, j->panels / 4);
@@ -297,8 +299,8 @@ static void product_run(struct product_job *j)
 }
 
 /* 1 if all blocks of the activations must be coded in 16 bits. This is so for Q8_0 weights, because 8-bit activations
- * would be coarser than the weights. But if `narrow` is 1, only blocks with outliers are coded in 16 bits (struct
- * matmul). */
+ * would be less exact than the weights. If `narrow` is 1, however, only blocks with outliers are coded in 16 bits
+ * (struct matmul). */
 static int wants_wide(const struct tensor *w, int narrow)
 {
 	return w->type == DT_Q8_0 && !narrow;

@@ -76,8 +76,8 @@ INLINE uint8x16_t byte_shift(uint8x16_t x, int n)
 	return n < 0 ? x << -n : x >> n;
 }
 
-/* Return the stored bytes of values 4 g .. 4 g + 3 of four rows. q: the block's values, beginning at the first of these
- * rows. */
+/* Return the stored bytes of the values from 4 g to 4 g + 3 of four rows. `q` has the block's values, beginning at the
+ * first of these rows. */
 INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
 {
 	uint8x16_t x = vdupq_n_u8(0);
@@ -103,8 +103,8 @@ INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_
 	return vreinterpretq_s8_u8(x);
 }
 
-/* For each of four rows, add to the row's lane of s the dot product of the row's four bytes of w with bytes 4 lane .. 4
- * lane + 3 of x. Return the new s. */
+/* For each of four rows, add to the row's lane of s the dot product of the row's four bytes of w with the bytes from 4
+ * lane to 4 lane + 3 of x. Return the new s. */
 INLINE vec_int dot4_lane(vec_int s, byte_vec w, int8x16_t x, int lane)
 {
 	return dot4(s, w, (int8x16_t)vdupq_n_s32(((int32x4_t)x)[lane]));
@@ -129,8 +129,8 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. The empty asm keeps the
- * compiler from removing the loop: it pretends to use and change the sums. */
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. The empty asm statement
+ * prevents the compiler from removing the loop: the statement claims to use and change the sums. */
 static uint64_t multiply(int32_t rounds)
 {
 	vec_int sum[4 * TILE];

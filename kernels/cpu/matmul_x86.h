@@ -1,5 +1,5 @@
-/* kernels/cpu/matmul_x86.h (private to simd_blocks.h) - panel vectors and integer products on x86. A panel is rows of
- * the weight side by side: 16 for AVX-512, 8 for AVX2.
+/* kernels/cpu/matmul_x86.h (private to simd_blocks.h) - panel vectors and integer products on x86. A panel is a number
+ * of rows of the weight side by side: 16 rows for AVX-512, 8 for AVX2.
  *
  * AVX-512: for each row, vpdpbusd multiplies four unsigned stored values with four signed activations and adds the
  * products. For Q4_1 on Zen 4, the multipliers of the processor limit the speed; the code reaches 94 to 96 % of this
@@ -18,7 +18,7 @@
 #ifdef __AVX2__
 /* Prefetching weights helps for 2 to COLS_AHEAD columns. With AVX-512, on two threads of a Zen 4, four columns of Q4_K
  * take 1.27 times as long as one column; without prefetch they take 1.55 times as long. With more columns the weights
- * are in the L2 cache. For one column see one_column_ahead(). */
+ * are in the L2 cache. The comment of one_column_ahead() is about products with one column. */
 enum { PANEL = LANES, UNIT = 4 * LANES, COLS_AHEAD = 16 };
 
 typedef vec panel_vec;
@@ -39,8 +39,8 @@ typedef x86_int panel_int, byte_vec;
 #include <cpuid.h>
 #include <pthread.h>
 
-/* With twelve columns the multipliers stay busy while a block's weights are unpacked; with eight columns they would be
- * idle at times. */
+/* With twelve columns the multipliers are always busy while a block's weights are unpacked. With eight columns they
+ * would be idle at times. */
 enum { TILE = 12, SIGNED = 0, WORDS = 0 };
 #define WIDTHS(X)          X(1) X(2) X(4) X(6) X(8) X(12)
 #define BYTE_LANES(p)      _mm_loadu_si128((const void *)(p)) /* load a byte for each row */
@@ -72,8 +72,8 @@ INLINE panel_vec panel_nibbles(const uint8_t *p, int upper)
 	return vec_of_int(upper ? v >> 4 : v & 15);
 }
 
-/* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs. With AVX-512, whose dot product takes unsigned
- * weights, add 128 to each value; the caller corrects the sums for this 128. */
+/* Repeat the 16 values of the table in every 128 bits, as vpshufb requires. For AVX-512, whose dot product takes
+ * unsigned weights, add 128 to each value. The caller corrects the sums for this 128. */
 INLINE byte_vec byte_table(const int8_t *values)
 {
 	__m128i v = _mm_loadu_si128((const void *)values);
@@ -86,14 +86,14 @@ INLINE byte_vec byte_table(const int8_t *values)
 }
 
 /* Return each 16-bit lane of x, shifted right by n bits, or left by -n bits if n < 0. The caller masks out the bits
- * that came from the neighbouring byte. */
+ * that come from the neighbouring byte. */
 INLINE byte_vec byte_shift(byte_vec x, int n)
 {
 	return n > 0 ? X86(srli_epi16)(x, n) : n < 0 ? X86(slli_epi16)(x, -n) : x;
 }
 
-/* Return the stored bytes of four values, number 4 g and the three after it, of each row of a panel. `q` points to the
- * block's quantised values. */
+/* Return the stored bytes of the four values from 4 g to 4 g + 3 of each row of a panel. `q` points to the block's
+ * quantised values. */
 INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
 {
 	byte_vec x = byte_splat(0);
@@ -138,9 +138,9 @@ static void zen4_detect(void)
 		is_zen4 = (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
 }
 
-/* 1 if the weights of a product with one column are prefetched. On Zen 5 prefetch makes products of K types a quarter
- * faster, because these types spend many instructions on small scales. On Zen 4 the hardware prefetcher suffices, and
- * explicit prefetch makes decoding with Q4_1 a fifth slower. */
+/* 1 if the weights of a product with one column are prefetched. On Zen 5, prefetch makes products of K types a quarter
+ * faster, because these types spend many instructions on small scales. On Zen 4 the hardware prefetcher is sufficient,
+ * and explicit prefetch makes decoding with Q4_1 a fifth slower. */
 INLINE int one_column_ahead(struct pack_format f)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -165,7 +165,7 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 }
 
 /* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication; amx.c has its own. The empty
- * asm keeps the compiler from removing the loop: it pretends to use and change the sums. */
+ * asm statement prevents the compiler from removing the loop: the statement claims to use and change the sums. */
 static __attribute__((unused)) uint64_t multiply(int32_t rounds)
 {
 	__m512i sum[TILE], w = byte_splat(3);
@@ -187,7 +187,7 @@ INLINE int one_column_ahead(struct pack_format f)
 	return f.group == 8;
 }
 
-/* Keep the compiler from turning a chain of additions into a tree, which needs more registers than there are. */
+/* Prevent the compiler from changing a chain of additions to a tree, which needs more registers than there are. */
 #define IN_ORDER(v) __asm__("" : "+x"(v))
 
 /* Return how many groups of four values can be added in 16 bits without saturation. */
@@ -249,9 +249,9 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. It does what a block of
- * four-bit weights needs: eight products are added as 16-bit pairs, then widened. The empty asm keeps the compiler
- * from removing the loop: it pretends to use and change the sums. */
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. It does the operations of a
+ * block of four-bit weights: eight products are added as 16-bit pairs, then widened. The empty asm statement prevents
+ * the compiler from removing the loop: the statement claims to use and change the sums. */
 static uint64_t multiply(int32_t rounds)
 {
 	const __m256i ones = _mm256_set1_epi16(1);

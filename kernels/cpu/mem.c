@@ -1,8 +1,8 @@
 /* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the instruction set, copies of rows.
  *
  * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB pages, TLB
- * misses make both several per cent slower. So weights share large chunks that Linux can back with huge pages; KV
- * planes share other such chunks. A chunk is unmapped when its last block is dropped. Very large tensors, small tensors
+ * misses make both several per cent slower. So weights share large chunks of memory, which can consist of huge pages;
+ * KV planes share other chunks. A chunk is unmapped when its last block is dropped. Very large tensors, small tensors
  * and working buffers have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@
 #define MAP_BYTES   ((size_t)1 << 20) /* blocks of this size or more are mapped; smaller blocks come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
-#define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
-/* Maximum bytes that one task packs. A weight's plain bytes are dropped from memory after packing. Of a larger weight,
- * each task drops the bytes that it has packed, so that little of the weight is in memory twice. A smaller weight is
- * dropped as a whole, because each drop interrupts the other threads. */
+#define COPY_BYTES  ((size_t)1 << 20) /* number of bytes that one task copies */
+/* Maximum number of bytes that one task packs. A weight's plain bytes are dropped from memory after packing. If a
+ * weight is larger than this number, each task drops the bytes that it has packed, so that little of the weight is in
+ * memory twice. A smaller weight is dropped as a whole, because each drop interrupts the other threads. */
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 enum { COMMIT_PAGES = 4 };
@@ -28,16 +28,16 @@ enum { COMMIT_PAGES = 4 };
 /* Header of a chunk, a mapping that several weights or several KV planes share. */
 struct cpu_chunk {
 	size_t size, used;
-	size_t committed; /* bytes whose pages are committed: a multiple of HUGE_PAGE, or the whole chunk */
+	size_t committed; /* number of bytes whose pages are committed: a multiple of HUGE_PAGE, or the whole chunk */
 	int blocks;       /* number of blocks that were not dropped yet */
 };
 
-/* Header in front of every block; takes one cache line. */
+/* Header in front of every block. It takes one cache line. */
 struct mem_head {
 	void *base;
-	size_t mapped; /* bytes of the mapping; 0 = from the heap or a chunk */
+	size_t mapped; /* size of the mapping in bytes; 0: the block is from the heap or a chunk */
 	struct cpu_chunk *chunk;
-	/* 1: the block is mapped from a file, and this header is in a page of its own before the mapping */
+	/* 1: the block is mapped from a file, and this header is in an additional page before the mapping */
 	int in_file;
 };
 _Static_assert(sizeof(struct mem_head) <= 64, "a header takes one cache line");
@@ -68,7 +68,7 @@ struct commit_job {
 	_Atomic int failed;
 };
 
-/* Commit one huge page of the job; the job's last one may be shorter. */
+/* Commit one huge page of the job. The job's last page may be shorter. */
 static void commit_task(void *arg, int task, int worker)
 {
 	struct commit_job *j = arg;
@@ -86,9 +86,9 @@ static void commit_task(void *arg, int task, int worker)
 		((volatile char *)p)[i] = ((volatile char *)p)[i];
 }
 
-/* Make the system allocate the pages of p[0 .. size - 1] now. They are still zero. Without this, a later access could
- * fail, or stall in the middle of an answer. Clearing the pages takes most of the time, so all threads do it. p is the
- * beginning of a page. Return 0, or -1 if memory is short. */
+/* Make the system allocate the pages of the `size` bytes at p now. These pages are still zero. Without this call, a
+ * later access could fail, or wait in the middle of an answer. Clearing the pages takes most of the time, so all
+ * threads do this. p is the beginning of a page. Return 0, or -1 if memory is short. */
 static int commit_pages(struct cpu *c, char *p, size_t size)
 {
 	struct commit_job j = { .p = p, .size = size };
@@ -97,8 +97,9 @@ static int commit_pages(struct cpu *c, char *p, size_t size)
 	return j.failed ? -1 : 0;
 }
 
-/* Return a 64-byte aligned block with memory of its own, or NULL. fresh 1: the block is zeroed and its pages are
- * committed. fresh 0: its contents are undefined, for a caller that writes the whole block at once. */
+/* Return a 64-byte aligned block with memory of its own, or NULL. If `fresh` is 1, the block is zeroed and its pages
+ * are committed. If `fresh` is 0, the contents of the block are undefined, for a caller that writes the whole block at
+ * once. */
 static void *mem_get(struct cpu *c, size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -134,8 +135,8 @@ static void *mem_get(struct cpu *c, size_t size, int fresh)
 	return base + 64;
 }
 
-/* Commit the first `end` bytes of a chunk. If some of them are not committed yet, commit at least as many huge pages as
- * there are threads (but not more than COMMIT_PAGES for this reason), so that all threads have work. Return 0, or -1 if
+/* Commit the first `end` bytes of a chunk. If some of these bytes are not committed yet, commit at least one huge page
+ * per thread, so that all threads have work, but at most COMMIT_PAGES huge pages for this reason. Return 0, or -1 if
  * memory is short. */
 static int chunk_commit(struct cpu *c, struct cpu_chunk *k, size_t end)
 {
@@ -150,15 +151,15 @@ static int chunk_commit(struct cpu *c, struct cpu_chunk *k, size_t end)
 	return 0;
 }
 
-/* Return a block as mem_get() does, but take blocks of less than CHUNK_MOST bytes from *chunk, or from a new chunk if
- * *chunk is full. Chunk memory is always zero, because it is never reused. */
+/* Return a block as mem_get() does, but take a block of less than CHUNK_MOST bytes from *chunk, or from a new chunk if
+ * *chunk is full. The memory of a chunk is always zero, because it is never reused. */
 static void *chunk_get(struct cpu *c, struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	/* give each block memory of its own, so that AddressSanitizer finds accesses outside of it */
+	/* give each block memory of its own, so that AddressSanitizer finds accesses outside of the block */
 	return mem_get(c, size, fresh);
 #endif
 	if (size >= CHUNK_MOST)
@@ -307,7 +308,7 @@ struct pack_job {
 	const struct backend *be;
 	size_t panel_bytes;
 	int32_t panels, per_task;
-	int drops; /* 1: a task tells the engine which bytes of the model file it has packed (backend.host_read) */
+	int drops; /* 1: a task informs the engine which bytes of the model file it has packed (backend.host_read) */
 };
 
 static void pack_task(void *arg, int task, int worker)
@@ -349,8 +350,8 @@ static void copy_task(void *arg, int task, int worker)
 		j->be->host_read(j->from + at, n, j->be->host_read_ud);
 }
 
-/* Copy a weight's plain rows into anonymous memory with huge pages, or return NULL. The mapped file has pages of 4 KiB:
- * each page costs a TLB miss, and the hardware prefetcher stops at the end of a page. */
+/* Copy a weight's plain rows into anonymous memory with huge pages, or return NULL. The mapped file has pages of 4 KiB.
+ * Each of these pages costs a TLB miss, and the hardware prefetcher stops at the end of a page. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
 	struct copy_job j = { .to = chunk_get(c, &c->weights, n, 0), .from = host, .n = n, .be = &c->base };
@@ -463,7 +464,7 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 
 	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	/* Copy row by row, because the values of a row are near each other in memory. */
+	/* Copy row by row, because the values of a row are close to each other in memory. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)
 			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];

@@ -1,5 +1,5 @@
-/* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h). This runs once per
- * weight while a model is loaded and must keep up with the disk. So bits are written four bytes at a time, with
+/* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h). This is done once per
+ * weight while a model is loaded, and must be as fast as the disk. So bits are written four bytes at a time, with
  * shifts of whole words instead of loops over bits. */
 #include "kernels/cpu/pack.h"
 #include "kernels/common/quant.h"
@@ -27,9 +27,9 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* Write the stored values of 32 weights to w[]: q + offset, or indices into a table of values. These are
- * weights 32 * b .. 32 * b + 31 of `row`. In `block`, the block of the model file that contains them, they begin at
- * weight 32 * i. */
+/* Write the stored values of 32 weights to w[]: q + offset, or indices into a table of values. These are the weights
+ * from 32 * b to 32 * b + 31 of `row`. In `block`, the block of the model file that contains them, they begin at weight
+ * 32 * i. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
@@ -124,15 +124,15 @@ static void put_half(uint8_t *unit, int32_t at, uint16_t h)
 }
 
 /* Write d and the minimum of row r to the head of a group. The head has P half floats for d, then P half floats for the
- * minimum, where P is the number of rows of a panel. */
+ * minimum. P is the number of rows of a panel. */
 static void put_halves(uint8_t *head, int32_t panel, int32_t r, uint16_t d, uint16_t min)
 {
 	put_half(head, r, d);
 	put_half(head, panel + r, min);
 }
 
-/* Write the six-bit scales and minima of Q4_K and Q5_K, a byte each. s: their packed form, which k_scale_min() in
- * quant.c describes. */
+/* Write the six-bit scales and minima of Q4_K and Q5_K, a byte each. `s` has their packed form, which the comment of
+ * k_scale_min() in quant.c describes. */
 static void put_k_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 {
 	for (int i = 0; i < 8; i++) {
@@ -141,7 +141,8 @@ static void put_k_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 	}
 }
 
-/* Write the 16 scales of Q3_K, a signed byte each. s: their packed form, which q3_scale() in quant.c describes. */
+/* Write the 16 scales of Q3_K, a signed byte each. `s` has their packed form, which the comment of q3_scale() in
+ * quant.c describes. */
 static void put_q3_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 {
 	for (int i = 0; i < 16; i++) {
@@ -166,8 +167,8 @@ static void put_bytes(uint8_t *sub, int32_t panel, const uint8_t scale[16])
 }
 
 /* Write the scales of row r to the head of a group, and its small scales to `sub` (pack.h). `block` is the row's block
- * in the model file. `sub` consists of arrays with one byte for each row of the panel. Their number and contents depend
- * on the type:
+ * in the model file. `sub` consists of arrays with one byte for each row of the panel. The number and contents of these
+ * arrays depend on the type:
  * - Q4_K and Q5_K have two arrays for each block: its scale and its minimum.
  * - Q2_K has one array for each half block. The low four bits of a byte are the scale, and the high four bits the
  *   minimum.

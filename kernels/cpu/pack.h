@@ -39,8 +39,8 @@ struct pack_format {
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
-	/* 1: the scales in the head of a group are bf16, not f16: for MXFP4, whose scales are powers of two that may
-	 * exceed the range of f16 */
+	/* 1: the scales in the head of a group are bf16, not f16. This is for MXFP4, whose scales are powers of two
+	 * that may exceed the range of f16. */
 	uint8_t bf16;
 	/* 1: products read columns of 16-bit words (cols.h), in which q and lo of struct act are one integer. This is
 	 * used on AVX2 for weights that are stored as bytes. */
@@ -89,10 +89,10 @@ static inline int32_t pack_group_units(struct pack_format f)
 	return 1 + f.sub + f.group * pack_block_units(f);
 }
 
-/* Return the bytes of a packed panel of `panel` rows, or 0 for types that stay plain rows. */
+/* Return the size of a packed panel of `panel` rows in bytes, or 0 for types that are not packed. */
 size_t cpu_pack_bytes(enum dtype, int32_t panel, int32_t cols);
-/* Pack n_rows plain rows, row_bytes apart, into a panel. sign_bit 0x80 stores Q8_0 values as q + 128; 0 stores
- * them as signed bytes. */
+/* Pack n_rows plain rows, row_bytes apart, into a panel. If sign_bit is 0x80, store Q8_0 values as q + 128; if it is 0,
+ * store them as signed bytes. */
 void cpu_pack(enum dtype, int32_t panel, uint8_t sign_bit, void *out, const void *rows, size_t row_bytes,
               int32_t n_rows, int32_t cols);
 

@@ -1,7 +1,7 @@
 /* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - encodes the sixteen keys of a panel of the key sketch
  * at once, with a key in each lane. The operations and their order are the same as for one key in key_sketch.c, so the
- * bits are the same. Speed matters when the sketch of a long saved document is computed again. This file is compiled
- * once for each instruction set. */
+ * bits are the same. The speed is important when the sketch of a long saved document is computed again. This file is
+ * compiled once for each instruction set. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -10,7 +10,7 @@
 #include "kernels/cpu/select.h"
 
 #ifndef PANEL_LANES
-#define PANEL_LANES 4 /* keys that a vector holds in this instruction set */
+#define PANEL_LANES 4 /* number of keys that a vector holds in this instruction set */
 #endif
 
 typedef float lane_keys __attribute__((vector_size(4 * PANEL_LANES)));
@@ -21,7 +21,7 @@ typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 /* the additions have the same order as in sum_of() in key_sketch.c */
 #define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))
 
-/* Hadamard transform of x[dim], one key per lane. */
+/* Compute the Hadamard transform of x[dim], with one key in each lane. */
 static inline void panel_hadamard(lane_keys *x, int32_t dim)
 {
 	for (int32_t n; dim > 0; x += n, dim -= n) {
@@ -45,7 +45,7 @@ static inline void panel_hadamard(lane_keys *x, int32_t dim)
 
 typedef float four_keys __attribute__((vector_size(16)));
 
-/* Transpose: to[i][k] = from[k][i] for i < n and k < m; m is a multiple of 4. */
+/* Transpose: set to[i][k] to from[k][i] for i < n and k < m. m is a multiple of 4. */
 static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t from_ld, int32_t n, int32_t m)
 {
 	for (int32_t k = 0; k < m; k += 4)
@@ -74,7 +74,7 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* Encode PANEL_LANES keys of dim values, one key in each lane of x[]. The keys are centred and transformed already.
+/* Encode PANEL_LANES keys of `dim` values, one key in each lane of x[]. The keys are already centred and transformed.
  * Write their scales to scale[]. Write their codes to the panel's units, each key in a lane of its own; the first lane
  * is at `unit`. */
 static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)

@@ -8,8 +8,8 @@
  * returned value. If the task number is below the number of tasks, the thread runs this task. The run cannot end before
  * the thread reports the task as finished, so fn and arg stay valid. Otherwise no task is left.
  *
- * A worker that wakes late, or not at all, delays no run, because the other threads do its tasks. So the pool stays
- * fast on a crowded machine. */
+ * A worker that wakes late, or not at all, delays no run, because the other threads do its tasks. So the pool is fast
+ * even if other programs use the processors. */
 #include "kernels/cpu/pool.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@
 #include "kernels/os.h"
 
 /* Times in nanoseconds since a thread began to spin. After QUIET_NS the thread yields the processor between checks.
- * After SPIN_NS it stops spinning, or already after SPIN_NS_CROWDED if the pool has more threads than there are
- * processors. */
+ * After SPIN_NS it stops spinning. If the pool has more threads than there are processors, it stops already after
+ * SPIN_NS_CROWDED. */
 enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
 
 struct worker {
@@ -44,10 +44,10 @@ struct pool {
 	_Atomic int quit;
 
 	/* All fields that change at the start and end of a run share one cache line. Between processors without a
-	 * shared cache, moving a line takes a quarter of a microsecond, so a run should move only one line there and
-	 * back. */
+	 * shared cache, moving a cache line takes a quarter of a microsecond, so a run should move only one line to the
+	 * other processor and back. */
 	_Alignas(64) _Atomic uint64_t ticket;
-	pool_fn *fn; /* fn, arg: written before the ticket is published */
+	pool_fn *fn; /* fn and arg are written before the ticket is published */
 	void *arg;
 	_Atomic uint32_t done; /* number of tasks that workers have finished in this run */
 	_Atomic int sleepers;  /* number of workers that sleep or are about to sleep */
@@ -81,8 +81,8 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until no task is left. Return the number of tasks run, which the caller must report. Once this
- * thread has taken a task, the run cannot end before that report, so all tasks that the thread takes are of the same
+/* Take and run tasks until no task is left. Return the number of tasks run, which the caller must report. After this
+ * thread has taken a task, the run cannot end before this report, so all tasks that the thread takes are of the same
  * run. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
@@ -128,7 +128,8 @@ static void step_aside(struct pool *p, struct worker *w)
 }
 
 /* Spin for up to spin_ns until ready() is true. After a while also yield the processor between checks, because the
- * awaited thread may need it. Return 1 when ready, else 0. w is NULL for the caller of pool_run(). */
+ * awaited thread may need the processor. Return 1 if ready() became true, otherwise 0. `w` is NULL for the caller of
+ * pool_run(). */
 static int spin_until(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
 {
 	int64_t start = 0, now;
@@ -178,7 +179,7 @@ static void *worker_main(void *arg)
 		tasks_report(p, run_tasks(p, w->id));
 		if (spin_until(p, w, work_ready, 0))
 			continue;
-		/* No wake-up is lost: the caller writes its ticket, then reads `sleepers`; a worker increases
+		/* No wake-up is lost. The caller writes its ticket, then reads `sleepers`. A worker increases
 		 * `sleepers`, then reads the ticket. All four accesses are sequentially consistent, so the caller reads
 		 * the worker's write, or the worker reads the caller's write. */
 		pthread_mutex_lock(&p->lock);
@@ -216,7 +217,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	p->arg = arg;
 	atomic_store_explicit(&p->caller_cpu, os_cpu(), memory_order_relaxed);
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-	/* The next task is 1, because the caller itself runs task 0. */
+	/* The next task to take is 1, because the caller itself runs task 0. */
 	atomic_store(&p->ticket, (uint64_t)n_tasks << 32 | 1);
 	if (atomic_load(&p->sleepers) > 0) {
 		pthread_mutex_lock(&p->lock);
@@ -288,8 +289,8 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->finished, NULL);
 
 	/* Workers inherit a signal mask that blocks all signals except those that a thread causes itself, such as
-	 * SIGBUS. The other threads of the program handle signals. A blocked SIGBUS (the model file was truncated)
-	 * would kill the program before its handler could say why. */
+	 * SIGBUS. The other threads of the program handle signals. If SIGBUS (the model file was truncated) were
+	 * blocked, it would kill the program before the signal handler could report the reason. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

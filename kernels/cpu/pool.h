@@ -15,14 +15,15 @@ typedef void pool_fn(void *arg, int task, int worker);
 struct pool *pool_open(int threads);
 void pool_close(struct pool *);
 int pool_threads(const struct pool *);
-/* Run fn(arg, t, worker) once for every t in 0 .. n_tasks - 1 and wait for all of them. Tasks start in ascending
- * order; results must not depend on which thread runs which task. worker: 0 .. threads - 1, for scratch memory. */
+/* Run fn(arg, t, worker) once for every t from 0 to n_tasks - 1, and wait for all of these tasks. Tasks start in
+ * ascending order. Results must not depend on which thread runs which task. `worker` is from 0 to threads - 1, and
+ * selects scratch memory. */
 void pool_run(struct pool *, pool_fn *fn, void *arg, int n_tasks);
-/* Inside a task: wait until *flag is not 0. *flag must be set by a task with a lower number: such a task has
+/* Inside a task, wait until *flag is not 0. *flag must be set by a task with a lower number, because such a task has
  * already started. */
 void pool_await(const _Atomic int32_t *flag);
-/* Return how many processors this process may use according to its affinity mask and the CPU quota of its control
- * group. */
+/* Return the number of processors that this process may use according to its affinity mask and the CPU quota of its
+ * control group. */
 int pool_cpus(void);
 
 #endif

@@ -2,8 +2,8 @@
  * many slots a query's attention is spread.
  *
  * The attention of some tokens (a tile) is computed first, and its scores are kept. Then, for every slot, the
- * probabilities of the tile's tokens are added in token order. So a sum is the same for any tiles, threads and division
- * of tokens among calls. The output has the bits of attention without a probe.
+ * probabilities of the tile's tokens are added in token order. So a sum does not depend on the tiles, on the threads,
+ * or on the division of tokens among calls. The output has the bits of attention without a probe.
  *
  * The spread is the smallest number of slots whose probabilities sum to a given share. Bisection finds two thresholds
  * of the probability, 1/64 octave apart: the slots above the higher threshold sum to less than the share, and the slots
@@ -16,11 +16,11 @@
 
 enum {
 	RANGE = 1024,           /* number of columns in a task */
-	SMALL_PROBE = 24 << 10, /* up to this many scores, one thread is faster than two */
+	SMALL_PROBE = 24 << 10, /* up to this number of scores, one thread is faster than two */
 	STEPS = 64,
 	OCTAVES = 32, /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
-#define SCORE_BYTES ((size_t)16 << 20) /* maximum bytes of scores, unless one token needs more */
+#define SCORE_BYTES ((size_t)16 << 20) /* maximum size of scores in bytes, unless one token needs more */
 
 struct probe_job {
 	const struct attn_job *j;
@@ -31,10 +31,10 @@ struct probe_job {
 	int32_t first;
 	/* 1: this is the call's first tile (group of tokens), so the sums start from the tensor attn_probe.from */
 	int carry;
-	float *spread; /* [tokens][n_head]: results of spread_task() */
+	float *spread; /* [tokens][n_head] results of spread_task() */
 };
 
-/* Set the initial sums of a range of columns: copies from the tensor attn_probe.from, and 0 for the call's own
+/* Set the initial sums of a range of columns: copies from the tensor attn_probe.from, or 0 for the call's own
  * tokens. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
@@ -83,7 +83,7 @@ static void mass_task(void *arg, int task, int worker)
 	}
 }
 
-/* Return how many of the n probabilities p, taken in descending order, sum to `share`. */
+/* Return how many of the n probabilities p, in descending order, have the sum `share` together. */
 static float columns_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
@@ -107,7 +107,7 @@ static float columns_holding(const struct cpu_fns *f, const float *p, int32_t n,
 		}
 	}
 	/* The probabilities between the two thresholds differ by less than a step, so all are treated as equal to their
-	 * mean. The 1e-3 absorbs the rounding of the sums. */
+	 * mean. The constant 1e-3 allows for the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -118,7 +118,7 @@ static float columns_holding(const struct cpu_fns *f, const float *p, int32_t n,
 }
 
 /* For one token and query head, compute over how many slots the attention is spread (top of this file). The scores are
- * overwritten with probabilities, so this must run after mass_task(). */
+ * overwritten with probabilities, so this function must be called after mass_task(). */
 static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -176,8 +176,8 @@ void probe_run(struct attn_job *j)
 	int first = 1, gaps = j->a->window > 0;
 	float *spread;
 
-	/* Attention mass is not measured for the first `skip` slots. If a call begins with segments (struct
-	 * attn_segment) that have none but these slots, the scores of these segments are not kept. But the spread
+	/* Attention mass is not measured for the first `skip` slots. If the first segments of a call (struct
+	 * attn_segment) have only slots among these, the scores of these segments are not kept. The spread, however,
 	 * counts all slots: if it is measured, the scores of all segments are kept. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_seg && !j->a->probe->spread; i++) {
@@ -206,7 +206,7 @@ void probe_run(struct attn_job *j)
 		j->score = look ? c->probe.p : NULL;
 		j->m = (float *)((char *)c->probe.p + scores);
 		j->l = (float *)((char *)c->probe.p + scores + small);
-		/* Attention does not write the scores of keys before a window, or behind the end of a list: set all
+		/* Attention does not write the scores of keys before a window, or after the end of a list, so set all
 		 * scores to -infinity first. */
 		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && gaps && k < all; k++)
 			j->score[k] = -INFINITY;

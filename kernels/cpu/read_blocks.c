@@ -3,7 +3,7 @@
  * A first run of tasks computes means and variances of blocks of keys, with a task for each KV head and block. A
  * second run selects blocks, with a task for each KV head and some tokens.
  *
- * Means and variances are computed anew in every call. With 512 tokens that takes less than a hundredth of the time
+ * Means and variances are computed again in every call. With 512 tokens that takes less than a hundredth of the time
  * of attention, and nothing has to be cached, rolled back or saved. */
 #include <math.h>
 #include <string.h>
@@ -19,9 +19,9 @@ struct blocks_job {
 	int32_t blocks;           /* number of blocks before the block of the last token */
 	/* moments[] and logs[] have `ld` columns. The bit set of a query has `bytes` bytes. */
 	size_t ld, bytes;
-	/* Arrays for struct block_query: moments is [n_kv_head][3 * head_dim][ld], logs is [ld]. */
+	/* Arrays for struct block_query: `moments` is [n_kv_head][3 * head_dim][ld], `logs` is [ld]. */
 	float *moments, *logs;
-	size_t part; /* number of floats in a thread's scratch */
+	size_t part; /* number of floats in a thread's scratch memory */
 };
 
 /* Return the square of the distance between two rows, added up in eight partial sums. */
@@ -38,8 +38,8 @@ static float distance(const float *x, const float *y, int32_t dim)
 	return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-/* Return the row farthest from the mean of n rows. Set mean[] and variance[] to the mean and the variance of each
- * dimension over the other n - 1 rows. */
+/* Return the row with the largest distance from the mean of n rows. Set mean[] and variance[] to the mean and the
+ * variance of each dimension over the other n - 1 rows. */
 static const float *moments_of(const float *x, size_t row, int32_t n, int32_t dim, float *mean, float *variance)
 {
 	const float *far = x;

@@ -1,12 +1,12 @@
 /* kernels/cpu/recurrent.c - operations of layers that have a state instead of a KV cache: short convolutions, the gated
- * delta rule, state spaces, gates. A task computes some columns for all tokens, in token order. So a result is the same
- * for any number of threads, and however a prefill is cut into steps. */
+ * delta rule, state spaces, gates. A task computes some columns for all tokens, in token order. So a result does not
+ * depend on the number of threads, or on the division of a prefill into steps. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* SMALL_CONV: up to this many values, one thread is faster than two */
+/* up to SMALL_CONV values, one thread is faster than two */
 enum { COLUMNS_A_TASK = 256, SMALL_CONV = 16 << 10 };
 
 /* ---- short convolutions ---- */
@@ -17,10 +17,10 @@ struct conv_job {
 	int32_t n, cols, gated;
 };
 
-/* Return the convolution inputs u of token i, beginning with the input of column `from`. The caller reads them up to
- * column to - 1. If i < 0, the token is before this call, and its inputs are in the tensor `state`. In the gated form,
- * the inputs of this call's tokens are computed and written to to_row. All other inputs are returned in place, without
- * a copy. */
+/* Return the convolution inputs u of token i, beginning with the input of column `from`. The caller reads the inputs up
+ * to column to - 1. If i < 0, the token is before this call, and its inputs are in the tensor `state`. In the gated
+ * form, the inputs of this call's tokens are computed and written to to_row. All other inputs are returned in place,
+ * without a copy. */
 static const float *conv_inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;
@@ -99,7 +99,7 @@ struct delta_job {
 	int32_t n, blocks;
 };
 
-/* out = x scaled to the length `length`. */
+/* Set out to x scaled to the length `length`. */
 static void vector_scale(float *out, const float *x, int32_t n, double length)
 {
 	double sum = 1e-6, scale;

@@ -1,11 +1,11 @@
-/* kernels/cpu/rows.c - operations on rows (tokens): norms, activations, sums, copies, RoPE. An output row depends on
- * its own input row alone, except in cpu_add_rows(), which sums rows. */
+/* kernels/cpu/rows.c - operations on rows (tokens): norms, activations, sums, copies, RoPE. An output row depends only
+ * on the input row with the same index, except in cpu_add_rows(), which sums rows. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-enum { SMALL_ROWS = 32 << 10 }; /* up to this many values, one thread is faster than two */
+enum { SMALL_ROWS = 32 << 10 }; /* up to this number of values, one thread is faster than two */
 
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
 {

@@ -6,15 +6,16 @@
  * writes the head's row of the output. So the result does not depend on the threads.
  *
  * If possible, a task is a whole KV head, whose scores only one thread writes and reads. If the heads cannot be divided
- * evenly among the threads, the heads left over are cut into chunks. If all heads were cut into chunks, cache lines
- * would move between processors; without a shared cache, this would take more time than the scan itself. */
+ * evenly among the threads, the keys of the remaining heads are divided into chunks. If the keys of all heads were
+ * divided into chunks, cache lines would move between processors; without a shared cache, this would take more time
+ * than the scan itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/select.h"
 
-enum { SMALL_SCAN = 128 << 10 }; /* up to this many multiply-adds, one thread is faster than two */
+enum { SMALL_SCAN = 128 << 10 }; /* up to this number of multiply-adds, one thread is faster than two */
 
 /* Return the largest magnitude of q[i] * scale, as the bits of a float. If `fours` is 1, return instead the largest sum
  * of four such magnitudes, for a two-bit key sketch: the magnitudes of the four values that are multiplied with the
@@ -35,8 +36,8 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
 	return bits;
 }
 
-/* Quantise a query q to signed bytes. If `lo` is NULL, q * scale is about mult * hi; otherwise it is about mult *
- * (256 hi + lo). sum[g] becomes the sum of the quantised values of group g. */
+/* Quantise a query q to signed bytes. If `lo` is NULL, q * scale is about mult * hi; otherwise it is about mult * (256
+ * hi + lo). Set sum[g] to the sum of the quantised values of group g. */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
 	/* 1.5 * 2^23: adding this number and subtracting it again rounds to the nearest integer */
@@ -52,10 +53,10 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 	}
 	/* If `lo` is NULL, the query is for a two-bit key sketch. The four codes in a byte of the sketch are multiplied
 	 * with four query values, and the sum of the products must fit in a byte. Codes are at most 3. So the
-	 * magnitudes of the four values must not sum to more than 42: 3 * 42 = 126. Rounding may add 1/2 to each of
-	 * them, so the largest sum is scaled to 40. */
+	 * magnitudes of the four values must not sum to more than 42: 3 * 42 = 126. Rounding may add 1/2 to each
+	 * magnitude, so the largest sum is scaled to 40. */
 	d = top / (lo ? 127.0f : 40.0f);
-	/* For a subnormal d, 1 / d would overflow: treat the query as zeros. */
+	/* For a subnormal d, 1 / d would overflow, so treat the query as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	inv = d > 0 ? 1.0f / d : 0;
@@ -81,8 +82,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 }
 
 /* Write the lookup tables of a group of 64 query values (scan_tile.table). Half a byte of a key sketch has two codes,
- * and is looked up in a table of its own. The 16 entries of this table are the sums of the products of both codes, one
- * entry for each value of the half byte. No entry is above 126. */
+ * and has a table of its own. The table has an entry for each of the 16 values of the half byte: the sum of the
+ * products of both codes. No entry is above 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
@@ -188,7 +189,7 @@ static void scan_task(void *arg, int task, int worker)
 		scan_part(j, j->whole + rest / j->chunks, rest % j->chunks, worker);
 }
 
-/* The memory of a scan, which is divided into arrays. If `base` is NULL, only the sizes of the arrays are added up. */
+/* The memory of a scan, which is divided into arrays. If `base` is NULL, only add up the sizes of the arrays. */
 struct scratch {
 	char *base;
 	size_t at;
@@ -202,7 +203,7 @@ static void *scratch_cut(struct scratch *s, size_t n, size_t size)
 	return p;
 }
 
-/* Writable pointers to the arrays of queries that struct scan_tile has as const. */
+/* Writable pointers to the arrays of queries to which struct scan_tile has const pointers. */
 struct queries {
 	float *rows;
 	int8_t *hi, *lo;
@@ -213,8 +214,8 @@ struct queries {
 	uint8_t *table;
 };
 
-/* Let the array pointers of a job and of its queries point into the memory that begins at `base`. Return the number of
- * bytes that the arrays take. */
+/* Set the array pointers of a job and of its queries to the memory that begins at `base`. Return the size of the arrays
+ * in bytes. */
 static size_t scan_layout(struct scan_job *j, struct queries *q, const struct scan_args *a, char *base)
 {
 	struct scratch s = { base, 0 };
@@ -307,7 +308,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	scan_layout(j, &q, a, c->scan.p);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
-	/* Values from dim on are zeros. */
+	/* the values from index `dim` on are zeros */
 	memset(q.rows, 0, bytes - (size_t)((char *)q.rows - (char *)c->scan.p));
 	for (int32_t h = 0; h < a->n_head; h++, query += a->head_dim) {
 		float *row = q.rows + (size_t)h * width;

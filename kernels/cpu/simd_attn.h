@@ -27,30 +27,32 @@ enum {
 	FEW = REGISTERS > 16 ? 4 : 3,
 	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
 	HELD = REGISTERS > 16 ? 3 : 0,
-	/* Up to this many queries always read keys in place. For more queries, converting a block first saves time. */
+	/* Up to this number of queries, always read keys in place. For more queries, converting a block first saves
+	 * time. */
 	FEWEST = 28,
 };
 
 /* One span (up to ATTN_SPAN keys) of a tile. */
 struct span {
 	const uint8_t *k, *v;
-	size_t k_bytes, v_bytes; /* bytes of a stored key, and of a stored value */
-	/* [n_q][coded_bytes]: the queries as signed bytes (lanes_q4.h), if keys are q4_0 and Q4_DOTS is 1 */
+	size_t k_bytes, v_bytes; /* size of a stored key, and of a stored value, in bytes */
+	/* [n_q][coded_bytes] the queries as signed bytes (lanes_q4.h), if keys are q4_0 and Q4_DOTS is 1 */
 	uint8_t *coded;
 	size_t coded_bytes;
-	/* One block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
+	/* one block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
 	float *keys, *values;
 	const float *bias; /* bias of the span's keys, or NULL */
-	/* Factor of the dot products, and softcap of the scores. Both are multiplied by SCORE_UNIT. cap 0 = no
-	 * softcap. */
+	/* factor of the dot products, and softcap of the scores; both are multiplied by SCORE_UNIT; if `cap` is 0,
+	 * there is no softcap */
 	float scale, cap;
 };
 
-/* One block of a span: its keys kb .. kb + n - 1, for a run of queries (queries that are computed together). */
+/* One block of a span, for a run of queries (queries that are computed together). The block has n keys, from key kb
+ * on. */
 struct block {
 	const struct span *sp;
-	/* [2 * KEYS + 8]: byte offsets of the rows of the block's keys and values; offsets past the end of the span are
-	 * only prefetched */
+	/* [2 * KEYS + 8] byte offsets of the rows of the block's keys and values; rows with offsets past the end of the
+	 * span are only prefetched */
 	const size_t *k_off, *v_off;
 	const uint8_t *coded; /* coded queries of the run */
 	float *const *score;  /* kept scores of the run's queries, or NULL */
@@ -71,7 +73,7 @@ INLINE int few_bytes(enum dtype type)
 }
 
 /* Prefetch a row to the second-level cache: the first level allows few misses at a time, so prefetches to it would
- * delay other loads. Rows of few bytes seldom miss: prefetch them to the first level. */
+ * delay other loads. Rows of few bytes seldom miss, so prefetch them to the first level. */
 INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 {
 	if (few_bytes(type))
@@ -84,7 +86,7 @@ INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 
 /* ---- many queries: keys transposed, values as floats ---- */
 
-/* Load dimensions j .. j + LANES - 1 of LANES keys and transpose them. A key has n dimensions from j on; if n < LANES,
+/* Load the LANES dimensions from j on of LANES keys and transpose them. A key has n dimensions from j on; if n < LANES,
  * the missing dimensions are zero. */
 INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const rows[LANES], int32_t j, int32_t n)
 {
@@ -95,8 +97,8 @@ INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const row
 	UNROLL for (int i = 0; i < LANES; i++) vec_store(out + (size_t)(j + i) * KEYS, d[i]);
 }
 
-/* Load and transpose the block's keys into sp->keys [dim][64]; prefetch the block's values. In place of missing keys,
- * the last key is copied; the scores of the copies are masked later. */
+/* Load and transpose the block's keys into sp->keys [dim][64], and prefetch the block's values. In place of missing
+ * keys, copy the last key; the scores of the copies are masked later. */
 INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t dim)
 {
 	float *out = b->sp->keys;
@@ -143,7 +145,7 @@ INLINE void values_convert_as(enum dtype type, const struct block *b, int32_t di
 	}
 }
 
-/* Convert the block's values to floats [n][dim rounded up to LANES]; prefetch the next block's keys. */
+/* Convert the block's values to floats [n][dim rounded up to LANES], and prefetch the next block's keys. */
 static void values_convert(enum dtype type, const struct block *b, int32_t dim)
 {
 	switch (type) {
@@ -298,7 +300,7 @@ INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const
 #undef STEP
 }
 
-/* Set s to the sum of chains l .. l + 3; key_chain() computes a chain. */
+/* Set s to the sum of the chains from l to l + 3. key_chain() computes a chain. */
 INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
 	vec a[RUN][2], b[RUN][2];
@@ -359,7 +361,7 @@ static __attribute__((noinline)) vec score_capped(vec s, float cap)
 }
 
 /* Do a step of the running softmax, where m is the new maximum. Replace the score of each key in p[] by exp(score - m),
- * or by 0 if the key is hidden. Return the factor for the old sums. */
+ * or by 0 if the key is hidden. Return the factor by which the old sums must be multiplied. */
 static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
                                                     float *score)
 {
@@ -398,9 +400,9 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* Arguments for adding the values of a block of keys to the attention outputs of some queries. For each query r,
- * st[r].acc becomes st[r].acc * fix[r] + the sum of p[r][k] * value k over all n keys k. Value k is the row at byte
- * offset off[k] of `v`. While value k is added, the row of the key KEYS (64) positions later may be prefetched. */
+/* Arguments for adding the values of a block of keys to the attention outputs of some queries. For each query r, set
+ * st[r].acc to st[r].acc * fix[r] + the sum of p[r][k] * value k over all n keys k. Value k is the row at byte offset
+ * off[k] of `v`. While value k is added, the row of the key KEYS (64) positions later may be prefetched. */
 struct value_run {
 	const struct block *b;
 	const uint8_t *v;
@@ -411,7 +413,7 @@ struct value_run {
 	int32_t n;
 };
 
-/* Prefetch dimensions j .. j + n - 1 of value k + KEYS, the value 64 keys after key k. If values have few bytes,
+/* Prefetch n dimensions, from j on, of value k + KEYS, the value 64 keys after key k. If values have few bytes,
  * prefetch all of key k + KEYS instead. */
 INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
 {
@@ -425,7 +427,7 @@ INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, in
 }
 
 /* Add the values of the keys to the outputs of nr queries (struct value_run), in dimensions j to j + nv * LANES - 1.
- * Only n dimensions from j on exist; the others are left out. */
+ * Only n dimensions from j on exist; skip the other dimensions. */
 INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
 {
 	vec acc[RUN][4];
@@ -476,8 +478,8 @@ INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int
 }
 
 /* Add the q4_0 values of the keys, times the softmax weights, to the outputs of nr queries, as run_values() does, for
- * the nb blocks of 32 dimensions from j on. The scale of a block is multiplied into the softmax weight, once, instead
- * of into each of the block's 32 values. */
+ * the nb blocks of 32 dimensions from j on. Multiply the scale of a block once into the softmax weight, instead of into
+ * each of the block's 32 values. */
 INLINE void run_codes(int nr, int nb, const struct value_run *u, int32_t j)
 {
 	enum { PER = 32 / LANES };
@@ -672,8 +674,8 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 	}
 }
 
-/* Write the byte offsets of the rows of keys k0 .. k1 - 1 and, for prefetching, of KEYS + 8 rows after these. If the
- * slots are a list, the rows after key k1 - 1 are unknown: repeat the last offset. */
+/* Write the byte offsets of the rows of the keys from k0 to k1 - 1 and, for prefetching, of the KEYS + 8 rows after
+ * these. If the slots are a list, the rows after key k1 - 1 are unknown, so repeat the last offset. */
 static void row_offsets(const struct attn_tile *t, size_t bytes, size_t *off)
 {
 	int32_t n = t->k1 - t->k0;
@@ -740,7 +742,7 @@ static void attn(const struct attn_tile *t)
 static void attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
 {
 	float m = MAX(a->m, b->m);
-	/* An empty state has weight 0; exp(-inf - -inf) would be NaN. */
+	/* An empty state has weight 0, because exp(-inf - -inf) would be NaN. */
 	float fa = a->m > -INFINITY ? exp1(a->m - m) : 0;
 	float fb = b->m > -INFINITY ? exp1(b->m - m) : 0;
 

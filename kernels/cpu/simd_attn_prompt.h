@@ -7,12 +7,12 @@
  * query's result does not depend on the queries computed with it. In tests, the squared rounding error is at most
  * 1.1e-7 times the squared output.
  *
- * A block of 64 keys and its values are converted once for all queries. Up to N_RUN queries at a time, a run, go
- * through three phases: scores, softmax weights, sums of values. The phases of different runs overlap: while the scores
- * of a run are not ready, the processor sums values for the run before it.
+ * A block of 64 keys and its values are converted once for all queries. A run is a group of up to N_RUN queries, which
+ * goes through three phases: scores, softmax weights, sums of values. The phases of different runs overlap: while the
+ * scores of a run are not ready, the processor sums values for the run before it.
  *
- * Each query may read blocks of its own (attn_tile.blocks). Then the queries that read a block are copied side by side
- * before the block is computed. Their states are copied back afterwards. */
+ * Different queries may read different blocks (attn_tile.blocks). Then the queries that read a block are copied side by
+ * side before the block is computed. Their states are copied back afterwards. */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -54,25 +54,25 @@ struct prompt {
 	 * keys [dim / 2][64], a pair belongs to one key and two dimensions, which are LANES apart. In values [32][dim],
 	 * a pair belongs to one dimension and two keys, whose numbers are LANES apart. */
 	float *keys, *values;
-	float *key_unit; /* [64]: factor that turns the integers of a key into its values */
-	/* [64]. The integers of a row of values are multiples of 2^(value_power - VALUE_BITS). value_inverse is
+	float *key_unit; /* [64] factor that converts the integers of a key to its values */
+	/* [64] each. The integers of a row of values are multiples of 2^(value_power - VALUE_BITS). value_inverse is
 	 * 2^-value_power. */
 	float *value_power, *value_inverse;
-	int32_t *q;    /* [n_q][dim / 2]: the queries, as pairs of integers */
-	float *q_unit; /* [n_q]: factor that turns the integer dot products of a query into scores */
+	int32_t *q;    /* [n_q][dim / 2] the queries, as pairs of integers */
+	float *q_unit; /* [n_q] factor that converts the integer dot products of a query to scores */
 };
 
 /* Queries that read the same block. */
 struct gathered {
 	struct attn_tile t;
 	struct prompt u;
-	int32_t *limit, *at; /* at: index of each query in the tile */
+	int32_t *limit, *at; /* `at` is the index of each query in the tile */
 	struct attn_state *st;
 	float **score;
 };
 
-/* A run: queries r0 .. r0 + nr - 1, which are computed together for one block of keys. Rows of values have different
- * units (prompt.value_power). So that they can be added as integers, the weight of a key is multiplied with
+/* A run: nr queries, from query r0 on, which are computed together for one block of keys. Rows of values have different
+ * units (prompt.value_power). So that these rows can be added as integers, the weight of a key is multiplied with
  * 2^value_power of the key's row of values. */
 struct prompt_run {
 	/* log2 of each weight, which is the sum of the score and prompt.value_power */
@@ -85,7 +85,7 @@ struct prompt_run {
 	 * sums over this block with add[]. Both have a factor for each query. */
 	float old[LANES], add[LANES];
 	int32_t r0, nr;
-	int32_t low[N_RUN], seen[N_RUN]; /* query r sees keys low[r] .. seen[r] - 1 of the block */
+	int32_t low[N_RUN], seen[N_RUN]; /* query r sees the keys of the block from low[r] to seen[r] - 1 */
 	int32_t keys;                    /* largest of seen[], rounded up to a multiple of 2 * LANES */
 	/* 1: every query sees the whole block, and there is no softcap, bias or output of scores */
 	int plain;
@@ -134,8 +134,8 @@ INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off
 	return vec_int_load(top);
 }
 
-/* Return, for each row, the exponent of the bound that rows_top() returned. *bad becomes the bits of a NaN for each row
- * with a value that is not finite, and 0 for the others. The NaN is chosen so that weight_exp2() keeps it. */
+/* Return, for each row, the exponent of the bound that rows_top() returned. Set *bad to the bits of a NaN for each row
+ * with a value that is not finite, and to 0 for the other rows. The NaN is chosen so that weight_exp2() keeps it. */
 INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 {
 	const int mantissa = type == DT_BF16 ? 7 : 10, bias = type == DT_BF16   ? 126
@@ -149,7 +149,7 @@ INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 	return vec_int_max(vec_int_min(e, vec_int_splat(MOST_EXPONENT)), vec_int_splat(LEAST_EXPONENT));
 }
 
-/* Return dimensions j .. j + LANES - 1 of a row; dimensions after the row's end are zeros. */
+/* Return the LANES dimensions of a row from j on. Dimensions after the row's end are zeros. */
 INLINE vec row_part(enum dtype type, int whole, const uint8_t *row, int32_t j, int32_t dim)
 {
 	return whole ? vec_row(type, row, j, LANES) : j < dim ? vec_row(type, row, j, dim - j) : vec_zero();
@@ -238,8 +238,8 @@ static void prompt_values_of(const struct prompt *u, const size_t off[KEYS])
 	}
 }
 
-/* Convert the block's keys to integers and prefetch its values; then convert the values and prefetch the next block's
- * keys. In place of missing keys, the last key is converted; the scores of these copies are masked later. */
+/* Convert the block's keys to integers and prefetch its values. Then convert the values and prefetch the next block's
+ * keys. In place of missing keys, convert the last key; the scores of these copies are masked later. */
 static void prompt_block(const struct prompt *u, const size_t *k_off, const size_t *v_off, int32_t n)
 {
 	const uint8_t *k = u->t->k, *v = u->t->v;
@@ -260,9 +260,9 @@ static void prompt_block(const struct prompt *u, const size_t *k_off, const size
 	planes_of_columns(u->values, KEYS / 2, u->dim);
 }
 
-/* Convert query r to pairs of integers. q_unit[r] = factor from integer products to scores. The integers are at most
- * 2^15, and their vector has a length of at most 2^18 / sqrt(dim). The vector of a key is at most 2^13 sqrt(dim)
- * long, so no product exceeds 32 bits (Cauchy-Schwarz). */
+/* Convert query r to pairs of integers. Set q_unit[r] to the factor that converts integer products to scores. The
+ * integers are at most 2^15, and their vector has a length of at most 2^18 / sqrt(dim). The vector of a key is at most
+ * 2^13 sqrt(dim) long, so no product exceeds 32 bits (Cauchy-Schwarz). */
 static void prompt_query(const struct prompt *u, int32_t r)
 {
 	const float most = (float)(1 << (31 - KEY_BITS)), *q = u->t->q[r];
@@ -277,7 +277,7 @@ static void prompt_query(const struct prompt *u, int32_t r)
 		sum = vec_fma(x, x, sum);
 	}
 	length = sqrtf(vec_sum(sum));
-	/* rounding can make each value larger by up to a half, so leave room for that */
+	/* rounding can increase each value by up to one half, so leave room for that */
 	target = fminf(most / sqrtf((float)u->dim), 32767) - 0.5f * sqrtf((float)u->dim) - 1;
 	/* A query that is shorter than 1e-18 counts as zeros. A query that is longer than 1e18, or has values that
 	 * are not finite, gives NaN. */
@@ -295,7 +295,7 @@ static void prompt_query(const struct prompt *u, int32_t r)
 
 #if !PLANES
 /* Multiply matrix a [nr][n] with the first nc vectors of each row of matrix b [n][ld]. The elements of both are pairs
- * of 16-bit integers, and the product of two pairs is their dot product. sum[r][c] becomes row r of the result in the
+ * of 16-bit integers, and the product of two pairs is their dot product. Set sum[r][c] to row r of the result in the
  * columns of vector c. A vector has LANES columns. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
@@ -422,7 +422,7 @@ RUN_FNS(7) RUN_FNS(8)
 	/* ---- weights ---- */
 
 	/* Convert the scores of query r, which are integer products, to exponents of 2: apply scale, softcap and bias,
-	 * and mask the keys that the query does not see. If scores are to be kept, store them. k0: the block's first
+	 * and mask the keys that the query does not see. If scores are to be kept, store them. k0 is the block's first
 	 * key. */
 	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
                                                             struct prompt_run *run)
@@ -454,7 +454,7 @@ RUN_FNS(7) RUN_FNS(8)
 	run->most[r] = vec_largest(most);
 }
 
-/* Return 2^x for x <= 0, with a relative error of at most 3e-6; 2^-126 for x below -126. */
+/* Return 2^x for x <= 0, with a relative error of at most 3e-6. For x below -126, return 2^-126. */
 INLINE vec weight_exp2(vec x)
 {
 	const vec shift = vec_splat(12582912.0f); /* x + shift has x, rounded to an integer, in its low bits */

@@ -1,6 +1,6 @@
 /* kernels/cpu/simd_conv.h (private to the SIMD code) - 3 x 3 convolutions over images in host memory, and their
- * gradients; compiled once for each instruction set. A lane is an output channel. A tile keeps its sums in registers. A
- * tile computes several pixels (for gradients: several input channels) with each load of weights; there are tiles of
+ * gradients; compiled once for each instruction set. A lane is an output channel. A tile computes several pixels (for
+ * gradients: several input channels) with each load of weights, and keeps their sums in registers. There are tiles of
  * several sizes. All tiles add in the same order. */
 #ifndef WEIR_CPU_SIMD_CONV_H
 #define WEIR_CPU_SIMD_CONV_H
@@ -14,7 +14,7 @@ INLINE int conv_vectors(int n_out)
 	return n_out / LANES < 4 ? n_out / LANES : 4;
 }
 
-/* Compute the output pixels x .. x + nx - 1 of a row, for nv vectors of output channels from channel o on. `n_out` is
+/* Compute nx output pixels of a row, from pixel x on, for nv vectors of output channels from channel o on. `n_out` is
  * the number of all output channels. */
 INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int nv, size_t n_out)
 {
@@ -47,7 +47,8 @@ INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int 
 		vec_store(a->out + (size_t)(x + p) * n_out + o + LANES * v, sum[p][v]);
 }
 
-/* Compute a row. As many pixels are computed at once as there are registers for their sums. */
+/* Compute a row. The number of pixels that are computed at once is limited by the number of registers for their
+ * sums. */
 INLINE void conv_row_of(const struct conv3_args *a, int n_out)
 {
 	const int nv = conv_vectors(n_out), wide = nv == 4 ? 3 : 6;
@@ -70,8 +71,8 @@ static void conv(const struct conv3_args *a)
 		conv_row_of(a, 16);
 }
 
-/* Add to the gradient of the weights at kernel position t (0 to 8): for input channels i .. i + ni - 1 and nv vectors
- * of output channels from channel o on. `n_out` is the number of all output channels. */
+/* Add to the gradient of the weights at kernel position t (0 to 8), for ni input channels from channel i on and nv
+ * vectors of output channels from channel o on. `n_out` is the number of all output channels. */
 INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int o, int ni, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;

@@ -12,8 +12,8 @@ enum {
 	FLOAT_COLS = REGISTERS > 16 ? 6 : 2, /* number of columns that are multiplied with FLOAT_ROWS rows */
 };
 
-/* Add to acc[r][c] the products of values j .. j + LANES - 1 of row r and column c, for nr rows and nc columns. n:
- * number of values that a row has from j on. */
+/* Add to acc[r][c] the products of the LANES values from j on of row r and column c, for nr rows and nc columns. n is
+ * the number of values that a row has from j on. */
 INLINE void float_step(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x,
                        int32_t cols, int32_t j, int32_t n, vec acc[FLOAT_ROWS][FLOAT_COLS])
 {

@@ -1,6 +1,6 @@
 /* kernels/cpu/simd_gemm.h (private to the SIMD code) - gemm_tile(): one tile of a product of float matrices in host
- * memory (gemm.c); compiled once for each instruction set. A tile is GEMM_ROWS rows of two vectors. The sums of a tile,
- * two vectors of B and one vector of A stay in registers. */
+ * memory (gemm.c); compiled once for each instruction set. A tile has GEMM_ROWS rows of two vectors each. The sums of a
+ * tile, two vectors of B and one vector of A stay in registers. */
 #ifndef WEIR_CPU_SIMD_GEMM_H
 #define WEIR_CPU_SIMD_GEMM_H
 

@@ -18,7 +18,7 @@
 #include "kernels/cpu/simd_blocks.h"
 
 #ifdef LANES
-enum { FETCH_AHEAD = 4096 }; /* weights are prefetched this number of bytes ahead */
+enum { FETCH_AHEAD = 4096 }; /* number of bytes by which weights are prefetched ahead of their use */
 
 #define NUMBER(n) n,
 static const uint8_t tile_widths[] = { WIDTHS(NUMBER) 0 };
@@ -50,7 +50,7 @@ static void panel_pack(enum dtype type, void *panel, const void *rows, size_t ro
 }
 
 /* Add the product of block b of a panel with column c to acc[c], for `tile` columns. If `ahead` is 1, prefetch the
- * weights FETCH_AHEAD bytes further on. */
+ * weights that are FETCH_AHEAD bytes after these. */
 INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t b,
                         const uint8_t *cols, panel_vec *acc)
 {
@@ -83,7 +83,7 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	}
 }
 
-/* Set out[PANEL * c ..] to the product of a panel with column c of a tile. */
+/* Set the PANEL floats from out[PANEL * c] on to the product of a panel with column c of a tile. */
 INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t blocks,
                        const uint8_t *cols, float *out)
 {
@@ -97,8 +97,8 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *pane
 }
 
 /* Multiply one block of the panel's weights, number u->block, by the n residual columns that unit u has for this block
- * (cols.h). Residual column i belongs to column u->col[i] of the input; its product is added to the results of that
- * column in lo[]. */
+ * (cols.h). Residual column i belongs to column u->col[i] of the input. Its product is added to the results of column
+ * u->col[i] in lo[]. */
 INLINE void unit_times(enum dtype type, int n, const uint8_t *panel, byte_vec table, const struct cols_unit *u,
                        float *lo)
 {
@@ -129,8 +129,8 @@ INLINE void panels_type(enum dtype type, const uint8_t *panel, int32_t n_panels,
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-				/* For one column, the loop exists twice, with and without prefetch, because a condition
-				 * inside the loop made the product a tenth slower. */
+				/* For one column, the loop exists twice, with and without prefetch: a condition inside
+				 * the loop would make the product a tenth slower. */
 #define TIMES(n)                                                                                                       \
 	case n:                                                                                                        \
 		if (n == 1 && one)                                                                                     \

@@ -6,7 +6,7 @@
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* Add weight * x to t->out[c ..], or keep the largest of both, for at most n keys. */
+/* For at most n keys from key c on, add weight * x to t->out, or keep the larger of the old value and weight * x. */
 INLINE void mass_add(const struct probe_tile *t, int32_t c, int32_t n, vec weight, vec x)
 {
 	vec old = vec_load_part(t->out + c, n);
@@ -58,7 +58,7 @@ static void mass_mean(const struct probe_tile *t, const float *inv)
 }
 
 /* Add to each key's attention mass the median of its probabilities in all heads. The loop sorts p[] by insertion, for
- * LANES keys at once: vec_min() and vec_max() put two probabilities in order. */
+ * LANES keys at once. vec_min() and vec_max() put two probabilities in order. */
 static void mass_median(const struct probe_tile *t, const float *inv)
 {
 	vec weight = vec_splat(t->weight / 2);

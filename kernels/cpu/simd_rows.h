@@ -47,7 +47,8 @@ static void quantize(const struct act *a, int32_t row)
 		top = vec_int_largest(tops);
 		memcpy(&scale, &top, sizeof scale);
 		scale /= 127.0f;
-		/* A subnormal scale is set to 0, because 1 / scale would overflow. The block then counts as zeros. */
+		/* Set a subnormal scale to 0, because 1 / scale would overflow. The values of the block then count as
+		 * zeros. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
@@ -86,7 +87,7 @@ static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float
 }
 
 /* Compute act(gate) * up. silu(g) = g / (1 + exp(-g)). gelu(g) = g / (1 + exp(-2u)) with u = sqrt(2/pi) (g + 0.044715
- * g^3), because 1 + tanh(u) = 2 / (1 + exp(-2u)). exp() is called with negative numbers only, so it cannot overflow,
+ * g^3), because 1 + tanh(u) = 2 / (1 + exp(-2u)). exp() is called only with negative numbers, so it cannot overflow,
  * and results for large negative g underflow gradually. */
 static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
@@ -108,8 +109,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* The variable `near` becomes the mean of x, up to the rounding error of a float sum. The variable `rest` becomes the
- * mean of x - near, which is this error. Both are subtracted from x. */
+/* First compute `near`, the mean of x up to the rounding error of a float sum. Then compute `rest`, the mean of x -
+ * near, which is this error. Subtract both from x. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -137,8 +138,8 @@ static void layernorm(float *out, const float *x, const float *w, const float *b
 	}
 }
 
-/* Return erfc(t) for t >= 0: u exp(-t^2 + P(u)) with u = 1 / (1 + t / 2) ("erfcc" of Press et al., Numerical Recipes).
- * The relative error is about 1e-6 for t < 3. */
+/* Return erfc(t) for t >= 0. It is u exp(-t^2 + P(u)) with u = 1 / (1 + t / 2) ("erfcc" of Press et al., Numerical
+ * Recipes). The relative error is about 1e-6 for t < 3. */
 INLINE vec vec_erfc(vec t)
 {
 	static const float term[] = { -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,
@@ -208,7 +209,7 @@ static void delta(const struct delta_tile *t)
 		delta_columns(t, c, 0);
 }
 
-/* Rotate pairs (2 j, 2 j + 1). */
+/* Rotate the pairs (2 j, 2 j + 1). */
 static void rope_adjacent(float *x, const float *table, int32_t dims)
 {
 	for (int32_t i = 0; i < dims; i += LANES) {
@@ -218,7 +219,7 @@ static void rope_adjacent(float *x, const float *table, int32_t dims)
 	}
 }
 
-/* Rotate pairs (j, half + j). */
+/* Rotate the pairs (j, half + j). */
 static void rope_halves(float *x, const float *table, int32_t half)
 {
 	for (int32_t j = 0; j < half; j += LANES) {
@@ -252,7 +253,7 @@ static void to_f16(uint16_t *out, const float *x, int32_t n)
 		vec_store_f16_part(out + i, n - i, vec_load_part(x + i, n - i));
 }
 
-/* Vectors of unsigned 64-bit words; sums of unsigned words may overflow without undefined behaviour. */
+/* Vectors of unsigned 64-bit words. Sums of unsigned words may overflow without undefined behaviour. */
 typedef uint64_t words __attribute__((vector_size(4 * LANES)));
 
 static uint64_t read_sum(const void *p, size_t n)

@@ -57,19 +57,19 @@ INLINE vec_int four_bytes(const int8_t *q)
 	return vec_int_splat(w);
 }
 
-/* Prefetch keys AHEAD bytes further on. Keys are read once, in order, but the hardware prefetcher stops at the end of a
- * page: without explicit prefetch a scan takes 1.5 times as long. */
+/* Prefetch keys that are AHEAD bytes after p. Keys are read once, in order, but the hardware prefetcher stops at the
+ * end of a page. Without explicit prefetch a scan takes 1.5 times as long. */
 INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
 		line_fetch(p + AHEAD + i);
 }
 
-/* Values that a scan needs for query heads r0 .. r0 + nr - 1. They are the same for every panel (16 keys side by side)
+/* Values that a scan needs for nr query heads from head r0 on. They are the same for every panel (16 keys side by side)
  * of a tile of keys. */
 struct scan_heads {
 	size_t panel_bytes, stride;
-	/* A key has `dim` values in `groups` groups. The last group has `last` units; a unit is 64 bytes of codes. */
+	/* A key has `dim` values in `groups` groups. The last group has `last` units. A unit is 64 bytes of codes. */
 	int32_t dim, groups, last;
 	const int8_t *hi, *lo;
 	const int32_t *sum, *size;
@@ -112,7 +112,7 @@ INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_head
 }
 
 /* Add the dot products to `total`. If `wide` is 1, a query value has two bytes, and its dot product is 256 dot + low.
- * If `wide` is 0, it is `dot`. Then set `dot` and `low` to 0. */
+ * If `wide` is 0, its dot product is `dot`. Then set `dot` and `low` to 0. */
 INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANELS][HEADS],
                        struct dots low[PANELS][HEADS], vec_int total[PANELS][HEADS])
 {
@@ -158,8 +158,8 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Compute the scores of LANES keys in each of np panels. A panel has 16 keys, and the first key to compute in it is
- * number LANES * part. `k` is the number, among all keys, of the first key that is computed in the first
+/* Compute the scores of LANES keys in each of np panels. A panel has 16 keys, and the first key to compute in each
+ * panel is number LANES * part. `k` is the number, among all keys, of the first key that is computed in the first
  * panel. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
@@ -290,7 +290,7 @@ INLINE float mean_score(const float *q, const float *mean, int32_t dim, float un
 	return fold16(lane) * unit;
 }
 
-/* Compute the scores of a tile's panels (16 keys side by side) for query heads r0 .. r0 + nr - 1, block by block. */
+/* Compute the scores of a tile's panels (16 keys side by side) for nr query heads from head r0 on, block by block. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
 	const int np = wide && nr > 2 ? 1 : PANELS; /* as many panels as the registers have room for */
@@ -370,8 +370,8 @@ static void scan_sketch(const struct scan_tile *t)
 
 /* ---- rows of a plane ---- */
 
-/* Multiply values j .. j + LANES - 1 of nr queries with the same values of ROWS rows, and add the products to s[r][i],
- * for query r and row i. If the rows end earlier, they have only n of these values. */
+/* Multiply the LANES values from value j on of nr queries with the same values of ROWS rows, and add the products to
+ * s[r][i], for query r and row i. If the rows end earlier, they have only n of these values. */
 INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j,
                       int32_t n, vec s[ROW_HEADS][ROWS])
 {

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_select.h (private to the SIMD code) - operations on scores: probabilities, the k highest, the
- * blocks that a prompt's query reads; compiled once for each instruction set. */
+/* kernels/cpu/simd_select.h (private to the SIMD code) - operations on scores: probabilities, selection of the k
+ * highest scores, selection of the blocks that a prompt's query reads; compiled once for each instruction set. */
 #ifndef WEIR_CPU_SIMD_SELECT_H
 #define WEIR_CPU_SIMD_SELECT_H
 
@@ -114,8 +114,8 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	/* With this order of arguments, the maximum of NaN and -inf is -inf. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
-	/* Each step doubles the window w: tmp[i] is the maximum of w values, beginning at value i. The result combines
-	 * two overlapping windows. */
+	/* Each step doubles the window w: tmp[i] is the maximum of w values from value i on. The result combines two
+	 * overlapping windows. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
 		for (int32_t i = 0; i < len - w; i += LANES)
 			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
@@ -174,7 +174,7 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* Compute scores, as exponents of 2, from nc * LANES columns of b->moments, beginning at column c. A column describes a
+/* Compute scores, as exponents of 2, from nc * LANES columns of b->moments, from column c on. A column describes a
  * block of keys or a single key. Store the score of the block's farthest key, or of the single key, to b->key. Store
  * the mean score of the block's other keys to b->weight, and half the variance of their scores to b->variance. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
@@ -204,7 +204,7 @@ INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 	}
 }
 
-/* Return the sum of all weights w[i] >= least, i < n. */
+/* Return the sum of those weights among the first n that are at least `least`. */
 static float weights_above(const float *w, size_t n, float least)
 {
 	const vec t = vec_splat(least);
@@ -249,7 +249,7 @@ static void block_query(const struct block_query *b)
 		vec_store(w + c, x);
 		sum += x;
 	}
-	/* Columns 0 .. READ_FIRST and column end - 1 are always selected. `rest` becomes the weight that further
+	/* The columns from 0 to READ_FIRST and column end - 1 are always selected. `rest` is the weight that further
 	 * selected columns must add to reach the share b->share of the total weight. */
 	rest = b->share * vec_sum(sum) - w[end - 1];
 	for (c = 0; c <= READ_FIRST; c++) {
@@ -257,8 +257,9 @@ static void block_query(const struct block_query *b)
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Invariant: the columns of levels 0 .. high together have enough weight; the columns of levels 0 .. low have
-	 * too little. If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
+	/* Invariant: the columns of the levels from 0 to `high` together have enough weight; the columns of the levels
+	 * from 0 to `low` have too little. If even the last level gives too little weight, or a sum is NaN, all blocks
+	 * are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 

@@ -1,10 +1,10 @@
 /* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting.
  *
- * First, a sample of the scores gives a bound. Almost surely, more than k scores reach it. One pass collects the scores
- * that reach the bound: the candidates. Then an interval of floats is narrowed until exactly k candidates reach the
- * float in its middle. If no float is left between the interval's ends, several scores are equal to the k-th highest.
- * If scores are max-pooled, those whose original score is higher are selected first. If these are equal, too, later
- * slots are selected first. */
+ * First, a sample of the scores gives a bound. Almost surely, more than k scores reach this bound. One pass collects
+ * the candidates, which are the scores that reach the bound. Then an interval of floats is narrowed until exactly k
+ * candidates reach the float in its middle. If no float is left between the interval's ends, several scores are equal
+ * to the k-th highest. If scores are max-pooled, slots with a higher score before pooling are selected first. If these
+ * scores are equal, too, later slots are selected first. */
 #include <math.h>
 #include <string.h>
 
@@ -12,9 +12,10 @@
 #include "kernels/cpu/select.h"
 
 enum {
-	SMALL_TOPK = 64 << 10, /* up to this many scores, one thread is faster than two */
+	SMALL_TOPK = 64 << 10, /* up to this number of scores, one thread is faster than two */
 	SAMPLE = 512,
-	/* SAMPLE: number of scores in a sample. SAMPLE_FROM: minimum number of scores for which a sample is taken. */
+	/* SAMPLE is the number of scores in a sample. SAMPLE_FROM is the minimum number of scores for which a sample is
+	 * taken. */
 	SAMPLE_FROM = 4 * SAMPLE,
 	SHORT_RUN = 24, /* up to this many entries, insertion sort is faster than radix sort */
 };
@@ -24,18 +25,18 @@ struct order {
 	int32_t slot;
 };
 
-/* Working memory of one thread; every array has 16 spare entries for whole vectors. */
+/* Scratch memory of one thread. Every array has 16 spare entries for whole vectors. */
 struct topk_mem {
 	/* `pooled` [n] has the scores after pooling, and `tmp` [n + 2 * half] is scratch memory of pooling. Both are
 	 * empty without pooling. */
 	float *pooled, *tmp;
-	int32_t *slot; /* [n]: the candidates, slots whose score reaches a bound */
-	float *value;  /* [n]: scores of the candidates; in sample_rest(), exponentials of the scores of all slots */
-	/* [n / SAMPLE_BLOCK + 1]: for each block of slots, the sum of exp(score); only if topk_args.sample is set */
+	int32_t *slot; /* [n] the candidates: slots whose score reaches a bound */
+	float *value;  /* [n] scores of the candidates; in sample_rest(), exponentials of the scores of all slots */
+	/* [n / SAMPLE_BLOCK + 1] for each block of slots, the sum of exp(score); only if topk_args.sample is set */
 	float *sum;
-	/* [n]: the ties, which are the candidates whose score equals the threshold, as indices in slot[] */
+	/* [n] the ties, which are the candidates whose score equals the threshold, as indices in slot[] */
 	int32_t *tie;
-	float *tie_score; /* [n]: for each element of tie[], the score before pooling */
+	float *tie_score; /* [n] for each element of tie[], the score before pooling */
 	/* [k] each: the selected entries and copies of them, for sorting; empty if topk_args.order is not BEST_FIRST */
 	struct order *order[2], *spare;
 };
@@ -65,18 +66,18 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 	return at;
 }
 
-/* Return x; -inf for NaN, which ranks lowest. */
+/* Return x, or -inf for NaN, which ranks lowest. */
 static float score_of(float x)
 {
 	return x > -INFINITY ? x : -INFINITY;
 }
 
-/* rank_of() maps floats to integers with the same order; of_rank() maps these back. */
+/* rank_of() maps floats to integers in the same order. of_rank() maps these integers back to floats. */
 static int32_t rank_of(float x)
 {
 	int32_t i;
 
-	x += 0.0f; /* turns -0 into 0 */
+	x += 0.0f; /* converts -0 to 0 */
 	memcpy(&i, &x, 4);
 	return i < 0 ? i ^ 0x7fffffff : i;
 }
@@ -92,12 +93,14 @@ static float of_rank(int32_t i)
 
 /* Return a threshold t for n values: at least `want` and at most `want + slack` of them are t or higher, and *ties is
  * 0. If equal values make this impossible, more values are t or higher. Then the caller must keep *ties of the values
- * that are equal to t, and reject the others. All values are from `least` to `top`; none is NaN. */
+ * that are equal to t, and reject the other values that are equal to t. All values are from `least` to `top`; none is
+ * NaN. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t reach = n, above = 0; /* number of values >= lo, and number of values >= hi */
+	/* number of values that are at least lo, and number of values that are at least hi */
+	int32_t reach = n, above = 0;
 
 	*ties = 0;
 	if (n <= want + slack)
@@ -129,8 +132,8 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 	return of_rank((int32_t)lo);
 }
 
-/* Return a bound for the values x[i0 .. i1 - 1]. Almost surely, more than `want` of them are equal to the bound or
- * higher. */
+/* Return a bound for the values x[] from index i0 to i1 - 1. Almost surely, more than `want` of these values are equal
+ * to the bound or higher. */
 static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, rank, ties;
@@ -151,8 +154,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, rank, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Keep `ties` of the candidates whose value equals t, and reject the others by setting their value to NaN. Prefer
- * higher scores before pooling and, if these are equal, later slots. */
+/* Keep `ties` of the candidates whose value equals t. Reject the other candidates with this value by setting their
+ * value to NaN. Prefer higher scores before pooling and, if these are equal, later slots. */
 static void ties_break(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                        const float *score, int pooled)
 {
@@ -187,7 +190,7 @@ static void ties_break(const struct select_fns *f, const struct topk_mem *m, int
 		else
 			less += m->tie_score[i] == bound;
 	/* `less` is the number of candidates whose score before pooling equals the bound. If `tied` is not 0, keep the
-	 * last `tied` of them and reject the others. */
+	 * last `tied` of these candidates and reject the others. */
 	for (int32_t i = 0; tied && less > tied; i++)
 		if (m->tie_score[i] == bound) {
 			m->value[m->tie[i]] = NAN;
@@ -224,7 +227,7 @@ static struct order *radix_sort(struct order *from, struct order *to, int32_t n)
 	return from;
 }
 
-/* Return the sort key of a score: the higher the score, the smaller the key. */
+/* Return the sort key of a score. A higher score has a smaller key. */
 static uint32_t order_of(float x)
 {
 	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
@@ -277,16 +280,16 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Append a sample of the slots that are not selected. slot[0 .. k), the selected slots, are in ascending order. Each
- * slot has a probability of being taken. The probabilities are added up slot by slot, and a slot is taken if adding its
- * probability increases the rounded sum. So the sample is spread over the sequence, and a repeated call takes the same
- * slots. */
+/* Append a sample of the slots that are not selected. The k selected slots slot[] are in ascending order. Each other
+ * slot has a probability of being sampled. The probabilities are added up slot by slot, and a slot is sampled if adding
+ * its probability increases the rounded sum. So the sample is spread over the sequence, and a repeated call samples the
+ * same slots. */
 static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
                         float *bias)
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value, least; /* a slot with a score of at least `least` is always taken */
+	float top = -INFINITY, *p = m->value, least; /* a slot whose score is at least `least` is always sampled */
 	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
@@ -328,7 +331,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			slot[taken] = first + at;
 			bias[taken++] = scale * (double)p[first + at] < 1 ? least - score[first + at] : 0;
 			/* If the probabilities of a block sum to less than 1, no second slot of the block can be
-			 * taken. */
+			 * sampled. */
 			if (here < 1) {
 				sum = end;
 				break;

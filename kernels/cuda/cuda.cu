@@ -30,7 +30,7 @@ float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32
 
 /* ---- memory ---- */
 
-/* Set the error "cannot get ... of GPU memory", and return -1. n: number of bytes that could not be allocated. */
+/* Set the error "cannot get ... of GPU memory", and return -1. n is the number of bytes that could not be allocated. */
 static int no_memory(struct cuda *c, const char *what, uint64_t n)
 {
 	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free",
@@ -59,7 +59,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 	return 0;
 }
 
-/* Return the bytes of a tensor, or 0 for an invalid shape. */
+/* Return the size of a tensor in bytes, or 0 for an invalid shape. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -129,7 +129,7 @@ void cuda_drop(struct backend *be, struct tensor *t)
 	t->layout = LAYOUT_PLAIN;
 }
 
-/* 1 if bytes off .. off + n - 1 are inside a plain tensor; else set the error and return 0. */
+/* 1 if the n bytes from offset `off` on are inside a plain tensor. Otherwise set the error and return 0. */
 static int range_ok(struct backend *be, const struct tensor *t, size_t off, size_t n)
 {
 	size_t size = tensor_bytes(t);
@@ -174,7 +174,7 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	/* Round to the nearest GiB, because a card sold as 80 GB has a little less than 80 GiB. */
+	/* Round to the nearest GiB, because a card that is sold as 80 GB has a little less than 80 GiB. */
 	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30),
 	         i->major, i->minor);
 }

@@ -34,7 +34,7 @@
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/language.cuh"
 
-/* Scratch memory on the device. It grows as needed; its contents are lost when the operation ends. */
+/* Scratch memory on the device. It grows as needed. Its contents are lost when the operation ends. */
 struct cuda_buffer {
 	void *p;
 	size_t size;
@@ -59,13 +59,14 @@ static inline struct cuda *cuda_of(struct backend *be)
 {
 	return (struct cuda *)be;
 }
-/* Return the data of an f32 operand with at least n rows and exactly `cols` columns; `cols` = 0 allows any number. For
- * any other operand, set the error, which names the operation `op`, and return NULL. */
+/* Return the data of an f32 operand with at least n rows and exactly `cols` columns. If `cols` is 0, the operand may
+ * have any number of columns. For any other operand, set the error, which has the name of the operation `op`, and
+ * return NULL. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
 /* Grow a buffer to at least n bytes. Its contents are lost. Growing waits for the device. Return 0, or -1 with the
  * error set. */
 int cuda_buffer_grow(struct cuda *, struct cuda_buffer *, size_t n);
-/* 1 if operations must do nothing: an earlier one failed, or the step was cancelled. */
+/* 1 if operations must do nothing, because an earlier operation failed or the step was cancelled. */
 static inline int cuda_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -76,7 +77,7 @@ template <class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
-/* Return a text that contains the name of type A. gpu_launch_name() cuts the name out. */
+/* Return a text that contains the name of type A. gpu_launch_name() extracts the name. */
 template <class A> static const char *cuda_args_name(void)
 {
 	return __PRETTY_FUNCTION__;
@@ -185,11 +186,11 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* ---- functions between files ---- */
 
-/* Decrement the reference count of the weight at p. Return 1 if the caller must free p: no tensor uses the weight any
- * more, or p is not a weight. */
+/* Decrement the reference count of the weight at p. Return 1 if the caller must free p, because no tensor uses the
+ * weight any more or p is not a weight. */
 int cuda_weight_release(struct cuda *, void *p);
-/* Compute attention mass and spread (struct attn_probe) of tokens t0 .. t1 - 1 of an attn() call from their scores. The
- * call has n tokens and `cols` slots. */
+/* Compute attention mass and spread (struct attn_probe) of the tokens from t0 to t1 - 1 of an attn() call from their
+ * scores. The call has n tokens and `cols` slots. */
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                     const struct attn_seen *);

@@ -1,13 +1,13 @@
 /* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and chooses the kernel:
- * - cuda_attn_decode.cu is for up to 32 queries of a KV head (decode). It uses tensor cores; K and V go straight to
- *   registers.
+ * - cuda_attn_decode.cu is for up to 32 queries of a KV head (decode). It uses tensor cores; K and V are loaded
+ *   directly to registers.
  * - cuda_attn_prefill.cu is for more queries (prefill). It uses tensor cores; tiles of K and V are in shared memory.
  * - cuda_attn_f32.cu is for f32 planes, and for every other head_dim. It computes in f32.
  *
  * A call takes one launch for every 16 of its segments (struct attn_segment), after the launches that select slots
- * (cuda_topk.cu). A probe measures the attention of some tokens (struct attn_probe). Then a launch computes consecutive
- * tokens that are either all measured or all not measured. After a launch with measured tokens come the launches of
- * cuda_probe.cu.
+ * (cuda_topk.cu). A probe measures the attention of some tokens (struct attn_probe). In this case, a launch computes
+ * consecutive tokens that are either all measured or all not measured. After a launch with measured tokens come the
+ * launches of cuda_probe.cu.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
  * spans, and each block reads one span (cuda_attn.cuh). The number of spans of the grid is a power of two, so that the
@@ -24,7 +24,7 @@ enum {
 	MOST_LOOKED = 1 << 16,
 	COUNTERS = 32768, /* maximum number of tiles in one launch, over all KV heads */
 };
-#define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
+#define SCORE_BYTES ((size_t)128 << 20) /* maximum size of scores in bytes, unless one token needs more */
 
 /* An attn() call. All its segments together have `cols` columns (slots). A KV head has `group` query heads. */
 struct attn_job {
@@ -52,22 +52,22 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Return the index of the first segment after a launch. The launch begins with segment number `seg` and has up to
+/* Return the number of the first segment after a launch. The launch begins with segment number `seg` and has up to
  * ATTN_SEGMENTS segments. */
 static int32_t group_end(const struct attn_args *a, int32_t seg)
 {
 	return seg + MIN(a->n_seg - seg, (int32_t)ATTN_SEGMENTS);
 }
 
-/* The slots that a launch reads in one segment of an attn() call: n slots, beginning at slot `first`. Slots before the
- * window of the launch's first token are left out, and so are slots of tokens after its last token. */
+/* The slots that a launch reads in one segment of an attn() call: n slots, beginning at slot `first`. They do not
+ * include slots before the window of the launch's first token, and slots of tokens after the launch's last token. */
 struct taken {
 	int32_t first, n;
 };
 
-/* Return which slots of a segment of a call a launch reads. `seg` is the number of the segment, and `col` is the column
- * (cuda_attn.cuh) of its first slot. The call has `cut` tokens after the launch's last token, whose slots are not
- * read. */
+/* Return which slots of a segment of a call are read by a launch. `seg` is the number of the segment, and `col` is the
+ * column (cuda_attn.cuh) of its first slot. The call has `cut` tokens after the launch's last token, whose slots are
+ * not read. */
 static struct taken segment_taken(const struct attn_plan *p, const struct attn_args *a, int32_t seg, int32_t col,
                                   int32_t cut)
 {
@@ -79,8 +79,8 @@ static struct taken segment_taken(const struct attn_plan *p, const struct attn_a
 	return t;
 }
 
-/* Return the number of spans of a launch, which is the x size of its grid: a power of two <= limit. A span has at
- * least `least` columns. cols is rounded up to a power of two, so that the result rarely changes from token to
+/* Return the number of spans of a launch, which is the x size of its grid: a power of two of at most `limit`. A span
+ * has at least `least` columns. `cols` is rounded up to a power of two, so that the result rarely changes from token to
  * token. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
@@ -131,8 +131,8 @@ static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 	return 0;
 }
 
-/* Fill in the segments of a launch: segments `seg`, `seg` + 1, ... of the call. `col` is the column of the first slot
- * of segment number `seg`, and `t0` is the launch's first token. The call has `cut` tokens after the launch's last
+/* Fill in the segments of a launch: the segments of the call from number `seg` on. `col` is the column of the first
+ * slot of segment number `seg`, and `t0` is the launch's first token. The call has `cut` tokens after the launch's last
  * token. */
 static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t seg, int32_t col, int32_t t0, int32_t cut)
 {
@@ -158,8 +158,9 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t se
 	}
 }
 
-/* Compute attention of tokens t0 .. t1 - 1. There must be a counter for each of their tiles. The first pass counts the
- * partial results and allocates memory for them. The second pass launches. Return 0, or -1 with the error set. */
+/* Compute the attention of the tokens from t0 to t1 - 1. There must be a counter for each of their tiles. The first
+ * pass counts the partial results and allocates memory for them. The second pass launches. Return 0, or -1 with the
+ * error set. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
@@ -210,8 +211,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Compute attention of tokens t0 .. t1 - 1. If a probe needs the tokens' scores, `seen` says where they are stored;
- * else it is NULL. Return 0, or -1 with the error set. */
+/* Compute the attention of the tokens from t0 to t1 - 1. If a probe needs the tokens' scores, `seen` defines where they
+ * are stored; otherwise it is NULL. Return 0, or -1 with the error set. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;
@@ -263,7 +264,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 
 /* ---- probes ---- */
 
-/* score [n]: the scores that are set to -infinity */
+/* score [n] has the scores that are set to -infinity */
 struct unseen_args {
 	float *score;
 	int64_t n;
@@ -275,7 +276,7 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Set all scores of n tokens to -infinity, which is probability 0. Attention then overwrites the scores that it
+/* Set all scores of n tokens to -infinity, which means probability 0. Attention then overwrites the scores that it
  * computes. The scores of skipped segments and of slots before a window stay -infinity. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {

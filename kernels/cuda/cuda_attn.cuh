@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - what the attention kernels share: arguments, and the merging
- * of partial results.
+/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - declarations that the attention kernels share: arguments, and
+ * the merging of partial results.
  *
  * Terms:
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
@@ -13,7 +13,7 @@
  *   sum of V.
  *
  * With more than one span, each block writes its partial result to `state`. The block of a tile that finishes last
- * merges them, in the order of the spans. So the bits of the result are the same whichever block finishes last.
+ * merges them, in the order of the spans. So the bits of the result do not depend on which block finishes last.
  *
  * Exponentials are computed as powers of 2, so stored maxima are maxima of score * log2(e). */
 #ifndef WEIR_CUDA_ATTN_CUH
@@ -34,7 +34,7 @@ enum {
 /* A segment of an attn() call (struct attn_segment): queries and the slots that they read. */
 struct launch_segment {
 	const float *q;       /* f32 [n][n_head * head_dim] */
-	const int32_t *slots; /* [n_kv_head][ld]; NULL = slots slot0, slot0 + 1, ... */
+	const int32_t *slots; /* [n_kv_head][ld] list of slots; NULL: the slots from slot0 on */
 	int32_t ld, slot0, n_slots;
 	int32_t col;                /* column of the segment's first slot */
 	struct cuda_predicate when; /* the segment is skipped if this predicate is false */
@@ -44,20 +44,20 @@ struct launch_segment {
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
-	/* partial results, [KV head][tile][partial result]. A partial result has sums of V [queries of a tile][dims],
-	 * then maxima and sums of exponentials [queries of a tile][2] */
+	/* Partial results, [KV head][tile][partial result]. A partial result has sums of V [queries of a tile][dims],
+	 * then maxima and sums of exponentials [queries of a tile][2]. */
 	float *state;
-	uint32_t *left;           /* [KV head][tile]: number of finished blocks; 0 between calls */
+	uint32_t *left;           /* [KV head][tile] number of finished blocks; 0 between calls */
 	float *score, *max, *sum; /* outputs for a probe (struct attn_seen), or NULL */
 	int64_t stride;           /* number of floats in a row of scores */
-	int64_t row_bytes;        /* bytes of a slot in a plane */
+	int64_t row_bytes;        /* size of a slot in a plane in bytes */
 	/* number of slots per KV head in a plane; values per head; query heads; query heads per KV head */
 	int32_t cap, head_dim, n_head, group;
 	int32_t queries, n; /* number of queries of a KV head, and number of tokens */
 	int32_t tiles;      /* number of tiles of queries times number of chunks of head_dim */
 	int32_t dims;       /* number of dimensions of a chunk of head_dim */
-	/* `col0` is the number of this launch's first active column (see the top of this file). `cols` is how many
-	 * active columns this launch has. */
+	/* `col0` is the number of this launch's first active column (see the top of this file). `cols` is the number of
+	 * active columns of this launch. */
 	int32_t col0, cols;
 	/* `span` is the number of active columns of a span, a multiple of `step`. `spans` is the number of spans. */
 	int32_t span, spans;
@@ -72,13 +72,13 @@ struct attn_launch {
 	 * the predicates, and the columns of the segments that are not skipped are divided among the blocks. */
 	int32_t maybe;
 	float scale, softcap; /* if softcap > 0, scores become softcap * tanh(score / softcap) */
-	/* [n_kv_head][bias_ld]: biases that are added to the scores of segment number bias_seg of this launch; NULL =
-	 * none */
+	/* [n_kv_head][bias_ld] biases that are added to the scores of segment number bias_seg of this launch, or
+	 * NULL */
 	const float *bias;
 	int32_t bias_ld, bias_seg;
-	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
-	/* If window > 0, a token sees its own column and the window - 1 columns before it; 0 means no window. `total`
-	 * is the number of columns of all segments. */
+	const float *sinks; /* f32 [n_head] scores of the attention sinks, or NULL */
+	/* If window > 0, a token sees its own column and the window - 1 columns before it. If window is 0, there is no
+	 * window. `total` is the number of columns of all segments. */
 	int32_t window, total;
 	struct launch_segment seg[ATTN_SEGMENTS];
 };
@@ -104,8 +104,8 @@ struct attn_plan {
 	int32_t grid_spans;   /* number of spans of the grid, a power of two */
 };
 
-/* How a kernel divides its work. A tile has `queries` queries; `queries` = 0 means that the kernel cannot compute this
- * call. A block sums `dims` dimensions of V. The number of columns of a span is a multiple of `least_rows`. */
+/* How a kernel divides its work. A tile has `queries` queries. If `queries` is 0, the kernel cannot compute this call.
+ * A block sums `dims` dimensions of V. The number of columns of a span is a multiple of `least_rows`. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };
@@ -147,7 +147,7 @@ static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t
 	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.seg[p].col) : 0;
 }
 
-/* Return the score, capped if the model has a soft cap. */
+/* Return the score. If the model has a soft cap, the score is capped. */
 static __device__ inline float attn_capped(const struct attn_launch &a, float score)
 {
 	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
@@ -159,26 +159,26 @@ static __device__ inline float attn_bias(const struct attn_launch &a, int32_t p,
 	return a.bias && p == a.bias_seg && i < a.seg[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
 }
 
-/* Return what the attention sink adds to the softmax denominator: exp(sink - most). `at` is the index of the pair of
- * token and query head. */
+/* Return the number that the attention sink adds to the softmax denominator: exp(sink - most). `at` is the index of the
+ * pair of token and query head. */
 static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at, float most)
 {
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* The span of a thread block consists of the active columns c0 .. c1 - 1. The block's tile has `partials` partial
+/* The span of a thread block consists of the active columns from c0 to c1 - 1. The block's tile has `partials` partial
  * results. */
 struct attn_split {
 	int32_t c0, c1, partials;
 };
 
-/* Return the number of slots of segment p that are read; 0 if the segment is skipped. */
+/* Return the number of slots of segment p that are read, or 0 if the segment is skipped. */
 static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
 {
 	return !a.maybe || predicate_holds(a.seg[p].when) ? a.seg[p].n_slots : 0;
 }
 
-/* Return the active columns of span number blockIdx.x; c0 = c1 if there is no such span. */
+/* Return the active columns of span number blockIdx.x. If there is no such span, c0 equals c1. */
 static __device__ inline struct attn_split attn_split_of(const struct attn_launch &a)
 {
 	int32_t cols = a.cols, span = a.span, i = (int32_t)blockIdx.x;
@@ -220,8 +220,8 @@ static __device__ inline float *attn_partial(const struct attn_launch &a, int32_
 }
 
 /* Compute the weights by which the partial results of one query are multiplied before they are added up. There is one
- * weight per partial result. `ml` has the maximum and the sum of each partial result. If `seen` is 1, also store the
- * query's maximum and sum for a probe. Called by all lanes of a warp. */
+ * weight per partial result. `ml` has the maximum score and the sum of exponentials of each partial result. If `seen`
+ * is 1, also store the query's maximum and sum for a probe. Called by all lanes of a warp. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
                                            int64_t partial_size, int64_t at, int32_t partials, int seen)
 {

@@ -15,8 +15,8 @@
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
 /* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a segment of the launch, and
- * s.q has its queries. Each query is scaled by a power of two (query_unit()). by[i] becomes the factor that
- * turns products of query i into scores. */
+ * s.q has its queries. Each query is scaled by a power of two (query_unit()). Set by[i] to the factor that converts
+ * products of query i to scores. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct launch_segment &s, int32_t kv, int32_t query0)
@@ -92,8 +92,8 @@ static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const
 		load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, at, 8 * j + lane / 4), lane % 4);
 }
 
-/* Load dimensions d .. d + SLICE - 1 of 16 rows of V. Lane 4 g + t loads an eighth of these dimensions of rows 2t, 2t +
- * 1, 2t + 8 and 2t + 9. In lane k, `at` is the byte offset of row k % 16. */
+/* Load the SLICE dimensions from d on of 16 rows of V. Lane 4 g + t loads an eighth of these dimensions of the rows 2t,
+ * 2t + 1, 2t + 8 and 2t + 9. In lane k, `at` is the byte offset of row k % 16. */
 template <class P, int SLICE>
 static __device__ __forceinline__ void decode_load_v(v_words<SLICE> (&v)[4], const struct attn_launch &a, int64_t at,
                                                      int32_t d)
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void decode_load_v(v_words<SLICE> (&v)[4], con
 }
 
 /* Compute the products of the tile's queries with K of a step's 16 rows: c[0] for the first 8 rows, c[1] for the other
- * 8. If AHEAD is 1, the caller has already loaded K to `k`; else this function loads it. */
+ * 8. If AHEAD is 1, the caller has already loaded K to `k`; otherwise this function loads K. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
                                                      const struct attn_launch &a, int64_t now)
@@ -182,8 +182,8 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4],
 	}
 }
 
-/* Write this warp's results to shared memory. `sums` gets the weighted sums of V. `ml` gets the maximum m and the sum
- * of exponentials l of each query. */
+/* Write this warp's results to shared memory: the weighted sums of V to `sums`, the maximum m and the sum of
+ * exponentials l of each query to `ml`. */
 template <int DIM>
 static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
                                                     const float (&acc)[DIM / 8][4], float m, float l)
@@ -243,8 +243,9 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* Row numbers of a segment of the launch. The thread block reads the rows `from` .. i1 - 1. The lane's query sees the
- * rows `low` .. seen - 1. Row number `all` is the first row that the causal mask hides from any query of the tile. */
+/* Row numbers of a segment of the launch. The thread block reads the rows from `from` to i1 - 1. The lane's query sees
+ * the rows from `low` to seen - 1. Row number `all` is the first row that the causal mask hides from any query of the
+ * tile. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
@@ -267,7 +268,8 @@ static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct
 }
 
 /* Compute scores from the products c of a step's 16 rows. Set x to log2(e) times each score, or to -infinity for a
- * hidden row. Return the query's new maximum of x; m is the old one. Also store the scores if a probe needs them. */
+ * hidden row. Return the query's new maximum of x; m is the old maximum. Also store the scores if a probe needs
+ * them. */
 static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, const float (&c)[2][4],
                                                     const struct attn_launch &a, int32_t p, int32_t kv, int32_t i,
                                                     const struct decode_rows &r, int64_t query_row, float scale)
@@ -353,7 +355,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);
 			most = decode_mask(x, m, c, a, p, kv, i, r, query_row, scale);
-			/* Keep this loop inline. In a function of its own it would make the kernel for head_dim 256
+			/* Keep this loop inline. In a function of its own, it would make the kernel for head_dim 256
 			 * spill more registers (nvcc 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;
 			w = power2(m - base);

@@ -1,17 +1,17 @@
 /* kernels/cuda/cuda_attn_f32.cu - attention computed in f32, for every plane type, every head_dim and any number of
  * tokens. Terms: cuda_attn.cuh.
  *
- * Used for f32 planes, and for each head_dim that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu)
- * lack. A block of 8 warps computes 8 or 32 queries; warp w has queries w, w + 8, ... The block reads the rows of 32
- * slots at a time. Each lane computes the scores of one row, so a warp finds maxima and sums without a barrier. K and V
- * pass through shared memory, 64 dimensions at a time. A block sums at most 256 dimensions of V. For a larger head_dim,
- * additional blocks sum the other dimensions and compute the scores again.
+ * Used for f32 planes, and for each head_dim for which there is no tensor core kernel (cuda_attn_decode.cu,
+ * cuda_attn_prefill.cu). A block of 8 warps computes 8 or 32 queries; warp w has queries w, w + 8, ... The block reads
+ * the rows of 32 slots at a time. Each lane computes the scores of one row, so a warp finds maxima and sums without a
+ * barrier. K and V are loaded through shared memory, 64 dimensions at a time. A block sums at most 256 dimensions of V.
+ * For a larger head_dim, additional blocks sum the other dimensions and compute the scores again.
  *
  * One launch. Memory traffic: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
 
-/* PIECE: number of dimensions that are in shared memory at a time. PITCH: floats of a row in shared memory, padded
- * against bank conflicts. */
+/* PIECE is the number of dimensions that are in shared memory at a time. PITCH is the number of floats of a row in
+ * shared memory, padded against bank conflicts. */
 enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
 
 template <int TYPE> static __device__ inline float plane_value(const uint8_t *row, int32_t d)
@@ -26,8 +26,8 @@ template <int TYPE> static __device__ inline float plane_value(const uint8_t *ro
 	return __half2float(*(const __half *)row) * (float)((const int8_t *)row)[2 + d % 32];
 }
 
-/* Load dimensions d0 .. d0 + 63 of rows i0 .. i0 + 31 of a segment. Values outside of the segment or of head_dim become
- * 0. */
+/* Load 64 dimensions, from d0 on, of 32 rows, from i0 on, of a segment. Values outside of the segment or of head_dim
+ * become 0. */
 template <int TYPE>
 static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
                                         const struct launch_segment &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
@@ -47,7 +47,8 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
  *
  * V is summed in pieces of 64 dimensions. Lane k sums dimensions 2k and 2k + 1 of every piece. */
 
-/* Set `dot` to the products of the warp's queries with K of rows i0 .. i0 + 31. Called by all threads of a block. */
+/* Set `dot` to the products of the warp's queries with K of the 32 rows from i0 on. Called by all threads of a
+ * block. */
 template <int TYPE, int QUERIES>
 static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
@@ -84,8 +85,8 @@ static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS],
 	}
 }
 
-/* Do one step of the running softmax. Update the maximum m and the sum l of each query. Rescale its earlier weighted
- * sums of V in `acc`. Set ps to exp(score - m). Also store the scores if a probe needs them. */
+/* Do one step of the running softmax. Update the maximum m and the sum l of each query. Rescale the query's earlier
+ * weighted sums of V in `acc`. Set ps to exp(score - m). Also store the scores if a probe needs them. */
 template <int EACH, int PIECES>
 static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
                                                    float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
@@ -119,8 +120,8 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 	}
 }
 
-/* Multiply V of rows i0 .. i0 + 31 by the exponentials ps, for dimensions d0 .. d0 + dims - 1, and add the products to
- * `acc`. Called by all threads of a block. */
+/* Multiply V of the 32 rows from i0 on by the exponentials ps, for `dims` dimensions from d0 on, and add the products
+ * to `acc`. Called by all threads of a block. */
 template <int TYPE, int EACH, int PIECES>
 static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
                                                   float (*rows)[PITCH], const struct attn_launch &a,

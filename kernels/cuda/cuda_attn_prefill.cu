@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill) on the tensor cores. Terms: cuda_attn.cuh.
  *
- * A block of 4 warps computes 64 queries of a KV head, 16 per warp. K and V pass through shared memory in tiles of 32
- * or 64 rows (slots). The next tile is loaded while the current one is computed; q8_0 is converted to f16 on the way.
- * Rows in shared memory are padded, so that eight lanes that read at the same time use different banks. A warp skips a
- * tile if the causal mask hides all rows of the tile.
+ * A block of 4 warps computes 64 queries of a KV head, 16 per warp. K and V are loaded through shared memory in tiles
+ * of 32 or 64 rows (slots). The next tile is loaded while the current one is computed; q8_0 is converted to f16 on the
+ * way. Rows in shared memory are padded, so that eight lanes that read at the same time use different banks. A warp
+ * skips a tile if the causal mask hides all rows of the tile.
  *
  * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe, and
  * with bf16 planes, the rounding errors are multiplied, too, and their products are added to the results.
@@ -18,11 +18,13 @@ template <int DIM> struct tile_of {
 	enum {
 		ROWS = DIM > 128 ? 32 : 64,
 		STEPS = DIM / 16,
-		/* values per row of K; a row takes 64 bytes more than a multiple of 128, to avoid bank conflicts */
+		/* number of values per row of K; a row takes 64 bytes more than a multiple of 128, to avoid bank
+		 * conflicts */
 		K_PITCH = (DIM + 31) / 64 * 64 + 32,
-		/* values per row of V; 8 values of padding avoid bank conflicts */
+		/* number of values per row of V; 8 values of padding avoid bank conflicts */
 		V_PITCH = DIM + 8,
-		/* bytes of the rounded queries; the rounding errors of the queries take the same number of bytes */
+		/* size of the rounded queries in bytes; the rounding errors of the queries take the same number of
+		 * bytes */
 		Q_BYTES = WARPS * STEPS * WARP * 16,
 		K_BYTES = ROWS * K_PITCH * 2,
 		V_BYTES = ROWS * V_PITCH * 2,
@@ -36,8 +38,8 @@ struct prefill_args {
 };
 
 /* Load the tile's queries to shared memory, as operands of tensor core products. `s` is a segment of the launch, and
- * s.q has its queries. Each query is scaled by a power of two (query_unit()). by[i] becomes the factor that
- * turns products of query i into scores. If `exact` is 1, also load the rounding errors of the queries. */
+ * s.q has its queries. Each query is scaled by a power of two (query_unit()). Set by[i] to the factor that converts
+ * products of query i to scores. If `exact` is 1, also load the rounding errors of the queries. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a,
                                            const struct launch_segment &s, int32_t kv, int32_t query0, int exact)
@@ -82,7 +84,7 @@ static __device__ inline void load_queries(uint4 *qs, float *by, const struct at
 	__syncthreads();
 }
 
-/* Start loading rows i .. i + ROWS - 1 of a segment to shared memory; rows from i1 on become zeros. */
+/* Start loading ROWS rows of a segment, from row i on, to shared memory. Rows from i1 on become zeros. */
 template <class P, int DIM>
 static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                         const struct launch_segment &s, int32_t kv, int32_t i, int32_t i1)
@@ -165,7 +167,7 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
  * 0 and r = 1. Query r sees rows low[r] .. seen[r] - 1. The array c[n][b] has the scores of query r = b / 2; the score
  * c[n][b] is for row i + 8 n + 2 t + b % 2. */
 
-/* Scale the scores; if the model has a softcap, cap them. */
+/* Scale the scores. If the model has a softcap, cap them. */
 template <int BLOCKS>
 static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], const struct attn_launch &a,
                                                      const float (&scale)[2])
@@ -201,8 +203,8 @@ static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4],
 		}
 }
 
-/* Do one step of the running softmax. Update the maximum m and the sum l of each query. Rescale its earlier weighted
- * sums of V in `acc`. Replace its scores in c by exp(score - m). */
+/* Do one step of the running softmax. Update the maximum m and the sum l of each query. Rescale the query's earlier
+ * weighted sums of V in `acc`. Replace the query's scores in c by exp(score - m). */
 template <int DIM>
 static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
                                                        float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all,
@@ -355,9 +357,9 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 	}
 }
 
-/* Ranges of row numbers in a segment of the launch. The thread block reads the rows `from` .. i1 - 1. All queries of
- * the tile see the rows `high` .. all - 1. The lane's query r sees the rows low[r] .. seen[r] - 1. The queries of the
- * warp see only rows before row number `end`. */
+/* Ranges of row numbers in a segment of the launch. The thread block reads the rows from `from` to i1 - 1. All queries
+ * of the tile see the rows from `high` to all - 1. The lane's query r sees the rows from low[r] to seen[r] - 1. The
+ * queries of the warp see only rows before row number `end`. */
 struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };
@@ -387,9 +389,9 @@ static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const stru
 	return rows;
 }
 
-/* Wait until the tile of rows from i on is in shared memory. With one buffer, load the tile here. With two buffers,
- * loading of this tile was started before; start loading the next tile into the other buffer. Called by all threads of
- * a block; a barrier must follow. */
+/* Wait until the tile of rows from i on is in shared memory. With one buffer, load the tile now. With two buffers, this
+ * tile is already being loaded; start loading the next tile into the other buffer. Called by all threads of a block; a
+ * barrier must follow. */
 template <class P, int DIM>
 static __device__ __forceinline__ void prefill_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                                     const struct launch_segment &s, int32_t kv, int32_t i, int32_t i1,
@@ -478,7 +480,8 @@ template <int DIM> static size_t shared_bytes_of(int exact, int buffers)
 	return (size_t)T::Q_BYTES * (exact ? 2 : 1) + (size_t)buffers * (size_t)(T::K_BYTES + T::V_BYTES);
 }
 
-/* Return the bytes of dynamic shared memory for a head_dim; SIZE_MAX if there is no kernel for it. */
+/* Return the size of dynamic shared memory for a head_dim in bytes, or SIZE_MAX if there is no kernel for this
+ * head_dim. */
 static size_t tile_bytes(int32_t dim, int exact, int buffers)
 {
 	switch (dim) {
@@ -491,20 +494,20 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 	return SIZE_MAX;
 }
 
-/* Return the value of prefill_args.exact: probes need it, and so does bf16. */
+/* Return the value of prefill_args.exact. It is 1 for probes and for bf16. */
 static int is_exact(const struct attn_plan *p)
 {
 	return p->exact || p->type == DT_BF16;
 }
 
-/* maximum bytes of the kernel's static shared memory */
+/* maximum size of the kernel's static shared memory in bytes */
 enum { SHARED_REST = 1024 + ATTN_PARTIALS * 4 };
 
 struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
-	/* This kernel has no code for biases (attn_segment.bias): only calls with few queries have them. */
+	/* This kernel has no code for biases (attn_segment.bias), because only calls with few queries have biases. */
 	if (p->type == DT_F32 || p->biased ||
 	    tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;

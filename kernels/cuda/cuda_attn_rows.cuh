@@ -70,8 +70,8 @@ struct blocks_q8_0 {
 	{
 		return make_uint2(load2(row, d), load2(row, d + 2));
 	}
-	/* Convert two of the four codes in a word to f16; `pick` (of __byte_perm()) selects them. The f16 with the
-	 * upper byte 0x64 and the lower byte code + 128 has the value 1152 + code. Subtracting 1152 is exact;
+	/* Convert two of the four codes in a word to f16; `pick` (of __byte_perm()) selects these codes. The f16 with
+	 * the upper byte 0x64 and the lower byte code + 128 has the value 1152 + code. Subtracting 1152 is exact;
 	 * multiplying by the scale rounds once. */
 	static __device__ inline uint32_t two(uint32_t codes, uint32_t pick, __half2 scale)
 	{
@@ -122,7 +122,8 @@ template <int DIM> struct v_slice {
 };
 
 /* The values of one row of V that one lane holds, two per word. Eight lanes share a row, so a lane has 8 of every 64
- * dimensions. If 32 or more dimensions remain, it has 4 of the next 32. If 16 remain after that, it has 2 of them. */
+ * dimensions. If 32 or more dimensions remain, the lane has 4 of the next 32. If 16 remain after this, the lane has 2
+ * of these. */
 template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];
@@ -198,8 +199,8 @@ template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, in
 
 /* Prepare 16 rows of V for queries that do not see all of them. Query g sees the first seen0 rows, and query g + 8 sees
  * the first seen1 rows. In a hidden row, infinity or NaN times probability 0 would be NaN. So such values, which are
- * rare, are set to 0 in v. They are added to `acc` separately, for the queries that see them. Called by all lanes of a
- * warp. */
+ * rare, are set to 0 in v. They are added to `acc` separately, for the queries that see the row. Called by all lanes of
+ * a warp. */
 template <class F, int DIM>
 static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
 {
@@ -237,8 +238,8 @@ static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t 
 			v[r].w[n] = without_odd<F>(v[r].w[n]);
 }
 
-/* Return the power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow nor
- * underflow. Called by all lanes of a warp. */
+/* Return the power of two that scales a query's largest value to the range from 1 to 2, so that 16-bit operands neither
+ * overflow nor underflow. Called by all lanes of a warp. */
 static __device__ inline float query_unit(const float *q, int32_t dim)
 {
 	float most = 0;

@@ -10,8 +10,8 @@
 
 enum { BOUNDS_THREADS = 128 };
 
-/* Arguments of page_bounds(). Pages first .. first + pages - 1 get new bounds. A KV head has `all_pages` pages. `slot1`
- * is the slot after the last key. */
+/* Arguments of page_bounds(). `pages` pages, from page `first` on, get new bounds. A KV head has `all_pages` pages.
+ * `slot1` is the slot after the last key. */
 struct page_bounds_args {
 	float *bounds;
 	const uint8_t *plane;
@@ -133,13 +133,13 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 
 enum { DRIFT_THREADS = 256 };
 
-/* Arguments of query_drift(). `now` is an output: the mean of the query heads. `then` is that mean at the time of the
+/* Arguments of query_drift(). `now` is an output: the mean of the query heads. `then` is the mean at the time of the
  * last selection. `flag` and `cosine` are outputs. A cosine of at most `least` counts as drift. */
 struct drift_job {
 	float *now;
 	const float *q, *then;
 	int32_t n_head, dim;
-	int32_t *flag; /* NULL = compute only the mean */
+	int32_t *flag; /* NULL: compute only the mean */
 	float *cosine;
 	double least;
 };
@@ -153,8 +153,8 @@ static __device__ double warp_total(double x)
 }
 
 /* Store the mean of the query heads in `now`. If `flag` is not NULL, compute the cosine of `now` and the earlier mean
- * `then`. Set *flag to 1 if the cosine is at most `least`, else to 0. The cosine is computed in double, so that the
- * order of the sums hardly affects the comparison. */
+ * `then`. Set *flag to 1 if the cosine is at most `least`, otherwise to 0. The cosine is computed in double, so that
+ * the order of the sums hardly affects the comparison. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

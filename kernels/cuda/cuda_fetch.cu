@@ -10,7 +10,7 @@
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, RANGE_BLOCKS = 256 };
 
-/* Arguments of both kernels; see struct fetch_args. `ahead` is 1 if the call is a prefetch. */
+/* Arguments of both kernels, as in struct fetch_args. `ahead` is 1 if the call is a prefetch. */
 struct fetch_launch {
 	uint8_t *k, *v;
 	const uint8_t *from_k, *from_v;
@@ -42,9 +42,9 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Look up the wanted slots on the device. For each slot that has a cache line in the cache, write the cache line to the
- * list, unless the call is a prefetch. Collect all other slots in order, each with its index in the list, and return
- * their number. A slot number outside of the plane gets cache line 0. */
+/* Look up the wanted slots on the device. If the entry of a slot is in a cache line, write the number of the cache line
+ * to the list, unless the call is a prefetch. Collect all other slots in order, each with its index in the list, and
+ * return the number of these slots. A slot number outside of the plane gets cache line 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {
@@ -69,7 +69,7 @@ static __device__ inline int32_t find_missing(const struct fetch_launch &a, cons
 	return n;
 }
 
-/* 1 if the cache line holds the entry of a slot, and the element of at[] for this slot names the cache line. */
+/* 1 if the cache line holds the entry of a slot, and the element of at[] for this slot is this cache line. */
 static __device__ inline int line_has(const struct fetch_head &f, int32_t line)
 {
 	return f.slot[line] && f.at[f.slot[line] - 1] == line + 1;

@@ -10,10 +10,10 @@
  *
  * Quantised weights: on an H100, memory delivers about 27 weights of 4 bits per clock and multiprocessor. That leaves
  * fewer than five operations per weight, too few to convert it to float. So x is quantised instead. A block of 32
- * values becomes a scale and 16-bit integers, |q| <= 32,639, stored as two bytes (q = 256 high + low) for __dp4a().
- * Four weights then take two __dp4a() and about two operations to unpack. The sums of a block are exact; rounding x
- * adds noise of about 4e-10 (NMSE). If a block of x has NaN or infinity, the scale of the block is NaN, so that only
- * the outputs of the block's token are affected.
+ * values is converted to a scale and 16-bit integers, |q| <= 32,639, stored as two bytes (q = 256 high + low) for
+ * __dp4a(). Four weights then take two __dp4a() and about two operations to unpack. The sums of a block are exact;
+ * rounding x adds noise of about 4e-10 (NMSE). If a block of x has NaN or infinity, the scale of the block is NaN, so
+ * that only the outputs of the block's token are affected.
  *
  * With one token, every thread block quantises x itself, in shared memory, while its first weights are prefetched to
  * L2. With more tokens, a launch of acts_quantise() quantises x once for all blocks.
@@ -21,11 +21,11 @@
  * Launches: 1, or 2 for several tokens and quantised weights. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
-/* WARPS: warps of a thread block. ROWS: rows that a warp computes at a time. GROUP: rows that a block computes at a
- * time. */
+/* WARPS is the number of warps of a thread block. ROWS is the number of rows that a warp computes at a time. GROUP is
+ * the number of rows that a block computes at a time. */
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };
-/* SHARED_BYTES: maximum shared memory for x. ACT_BYTES: size of 32 quantised values of x, which are 64 bytes of
- * integers and a struct act_meta. */
+/* SHARED_BYTES is the maximum size of shared memory for x. ACT_BYTES is the size of 32 quantised values of x: 64 bytes
+ * of integers and a struct act_meta. */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 
 /* nvcc allocates registers best if all loops are inlined into one function. A host compiler takes a minute for such a
@@ -69,12 +69,12 @@ static __device__ __forceinline__ void prefetch(const uint8_t *p)
 struct __align__(16) act_meta
 {
 	float d;
-	int32_t sum[2]; /* sums of q over values 0 .. 15 and 16 .. 31 */
+	int32_t sum[2]; /* sums of q over the values from 0 to 15 and from 16 to 31 */
 	float total;    /* d * (sum[0] + sum[1]) */
 };
 
-/* Quantise n blocks of 32 values of x, beginning with block number `block`; eight lanes share a block of values. The
- * arrays in `out` have room for `blocks` blocks. Called by all threads of a thread block. */
+/* Quantise n blocks of 32 values of x, from block number `block` on. Eight lanes share a block of values. The arrays in
+ * `out` have room for `blocks` blocks. Called by all threads of a thread block. */
 static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const float *x, int block, int n)
 {
 	for (int t0 = (int)(threadIdx.x / WARP) * WARP; t0 < 8 * n; t0 += (int)blockDim.x) {
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
 		top *= by;
-		/* Adding 1.5 * 2^23 rounds a float to an integer, which is then in the float's low bits. */
+		/* Adding 1.5 * 2^23 rounds a float to an integer. The integer is then in the float's low bits. */
 		float inv = top > 0 && most < 0x7f800000u ? 32639.0f / top : 0.0f, magic = 12582912.0f;
 
 		q[0] = __float_as_int(__fadd_rn(__fmul_rn(v.x * by, inv), magic));
@@ -107,7 +107,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		                  __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
 		high = __byte_perm(__byte_perm((uint32_t)q[0] + 128u, (uint32_t)q[1] + 128u, 0x0051),
 		                   __byte_perm((uint32_t)q[2] + 128u, (uint32_t)q[3] + 128u, 0x0051), 0x5410);
-		/* Each q[i] is an integer plus 0x4b400000, the bits of 1.5 * 2^23; the sum of four q[i] has this
+		/* Each q[i] is an integer plus 0x4b400000, the bits of 1.5 * 2^23. So the sum of four q[i] has this
 		 * constant four times. */
 		sum = (int)((uint32_t)q[0] + (uint32_t)q[1] + (uint32_t)q[2] + (uint32_t)q[3] - 4u * 0x4b400000u);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 1);
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 	}
 }
 
-/* `x` is f32 [tokens][cols]. `out` gets the arrays that acts_make() writes, for each token. */
+/* `x` is f32 [tokens][cols]. `out` receives the arrays that acts_make() writes, for each token. */
 struct acts_args {
 	const float *x;
 	uint8_t *out;
@@ -143,8 +143,8 @@ __global__ void acts_quantise(struct acts_args a)
 	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Put n blocks of 32 quantised values of every token into shared memory, beginning with block number `block`. A single
- * token is quantised here; several tokens were quantised by acts_quantise() before. */
+/* Put n blocks of 32 quantised values of every token into shared memory, from block number `block` on. A single token
+ * is quantised by this function; several tokens were quantised by acts_quantise() before. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;
@@ -154,7 +154,8 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		/* number of the array in a.acts; a token has five arrays, so token t has arrays 5 t .. 5 t + 4 */
+		/* number of the array in a.acts; a token has five arrays, so token t has the arrays from 5 t to 5 t +
+		 * 4 */
 		int plane = i / n;
 
 		((uint4 *)out)[i] =
@@ -202,7 +203,7 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 
 /* Multiply chunk i of each of ROWS rows by the activations (`acts`) of n tokens. Add the product of row r and token t
  * to acc[r][t]. If the type of the weight has 2 main bits (cuda_quant.cuh), a chunk has two blocks of 32 weights, and
- * `part` (0 or 1) is the one to multiply. */
+ * `part` (0 or 1) is the index of the block to multiply. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])
@@ -270,9 +271,9 @@ static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS]
 	}
 }
 
-/* Multiply ROWS rows by x, and add the products to acc. The product covers `blocks` blocks of 32 columns, beginning
- * with block number `block`. A lane loads each chunk of weights AHEAD steps before it multiplies the chunk. The number
- * of registers limits AHEAD. */
+/* Multiply ROWS rows by x, and add the products to acc. The product covers `blocks` blocks of 32 columns, from block
+ * number `block` on. A lane loads each chunk of weights AHEAD steps before it multiplies the chunk. The number of
+ * registers limits AHEAD. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
                                               int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
@@ -526,7 +527,7 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 			groups += (a->product[i].w.rows + GROUP - 1) / GROUP;
 	}
 	/* With many rows, a thread block computes several groups of rows, because each block takes time to quantise x.
-	 * There are still at least four blocks per multiprocessor, so that the work is balanced. */
+	 * There are still at least four blocks per multiprocessor, to balance the work. */
 	for (int i = 0; i < a->n_products; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_product *p = &a->product[i];

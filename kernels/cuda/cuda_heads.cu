@@ -34,8 +34,8 @@ struct head_turn {
 	const float *table;
 };
 struct head_job {
-	const float *x;      /* [n][heads * dim] */
-	const float *weight; /* [dim], weights of the norm; NULL = no norm */
+	const float *x;      /* [n][heads * dim] the heads that the job reads */
+	const float *weight; /* [dim] weights of the norm; NULL: no norm */
 	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
 	void *plane;           /* plane of the KV cache to which the job writes the head, or NULL */
@@ -50,9 +50,9 @@ struct head_job {
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	/* `dims` is the number of dimensions that a rotation changes, or 0 if no job has a rotation yet. `neox` says
-	 * which two dimensions are rotated together: i and i + dims / 2 if 1, else 2 i and 2 i + 1. Both are the same
-	 * for all jobs. */
+	/* `dims` is the number of dimensions that a rotation changes, or 0 if no job has a rotation yet. `neox` defines
+	 * which two dimensions are rotated together: i and i + dims / 2 if it is 1, otherwise 2 i and 2 i + 1. Both are
+	 * the same for all jobs. */
 	int32_t dims, neox;
 	int32_t warps; /* number of warps of a block */
 };
@@ -96,7 +96,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 	}
 }
 
-/* Do the steps of the jobs, with a warp for each head; the head is in shared memory (`row`) between the steps. */
+/* Do the steps of the jobs, with a warp for each head. Between the steps, the head is in shared memory (`row`). */
 __global__ void __launch_bounds__(WARP *HEAD_WARPS) head_rows(struct head_args a)
 {
 	SHARED_DYNAMIC(float, rows);
@@ -246,7 +246,8 @@ static int job_may_become(const struct head_args *a, const struct head_job *to, 
 	return 1;
 }
 
-/* Return the queued launch of head_rows that a call for n tokens and heads of dim values may join; NULL = none. */
+/* Return the queued launch of head_rows that a call for n tokens and heads of `dim` values may join, or NULL if there
+ * is none. */
 static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, unsigned **grid)
 {
 	struct head_args *a = (struct head_args *)gpu_last(c->gpu, (const void *)(void (*)(struct head_args))head_rows,
@@ -292,7 +293,7 @@ static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int 
 
 /* ---- operands ---- */
 
-/* 1 if a head fits in shared memory; else set the error and return 0. */
+/* 1 if a head fits in shared memory. Otherwise set the error and return 0. */
 static int head_fits(struct backend *be, int32_t dim)
 {
 	if (dim <= HEAD_MOST)
@@ -308,7 +309,7 @@ static int head_fits(struct backend *be, int32_t dim)
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
 /* A group has `group` values, which are normalised together. If `wide` is 1, a thread reads four values at once. There
- * are weights for `apart` groups, so group i has the weights of group i % apart. */
+ * are `apart` sets of weights. Group i has set number i % apart. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;

@@ -1,10 +1,10 @@
 /* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/common/key_sketch.h).
  *
- * A sketch has the same bits as one of the CPU backend: sums are added in the same order, and no multiplication is
- * fused with an addition.
+ * A sketch has the same bits as with the CPU backend: sums are added in the same order, and no multiplication is fused
+ * with an addition.
  *
- * 1 launch. Each thread block codes 256 keys of a KV head. It reads the keys once, or twice if it computes their
- * mean. At 2 bits, the codes and the scale of a key of 128 values take 34 bytes. */
+ * The operation takes 1 launch. Each thread block codes 256 keys of a KV head. It reads the keys once, or twice if it
+ * computes their mean. At 2 bits, the codes and the scale of a key of 128 values take 34 bytes. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };
@@ -26,7 +26,7 @@ static __device__ inline float quad_sum(float x)
 	return __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 1));
 }
 
-/* Compute the mean of 256 keys; 0 for dimensions with NaN or infinity. Called by all threads of a block. */
+/* Compute the mean of 256 keys. Set it to 0 in dimensions with NaN or infinity. Called by all threads of a block. */
 static __device__ inline void mean_of(const struct key_sketch_args &a, float *mean, const uint8_t *rows)
 {
 	for (int32_t d = (int32_t)threadIdx.x; d < a.dim; d += SKETCH_THREADS) {
@@ -39,8 +39,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 }
 
 /* Round one key to codes, in four threads. Thread j has values j, j + 4, ... of the transformed key x. Write the codes
- * to lane `lane` of the key's panel (key_sketch.h), and the key's scale to *scale. If `there` is 0, there is no such
- * key. The threads then compute, because all lanes of a warp must take part in the shuffles, but write nothing. */
+ * to lane `lane` of the key's panel (key_sketch.h), and the key's scale to *scale. If `there` is 0, the key does not
+ * exist. The threads then compute, because all lanes of a warp must take part in the shuffles, but write nothing. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {
@@ -80,8 +80,9 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
-/* Sketch the keys of slots slot0 .. slot1 - 1. Each thread block sketches one key block, which has SKETCH_BLOCK keys.
- * The mean of the key block is subtracted from each key. The difference is transformed and rounded to codes.
+/* Sketch the keys of the slots from slot0 to slot1 - 1. Each thread block sketches one key block, which has
+ * SKETCH_BLOCK keys. The mean of the key block is subtracted from each key. The difference is transformed and rounded
+ * to codes.
  *
  * A full key block uses the mean of its own keys. A key block that is not full uses the mean of the key block before
  * it, or 0 if it is the first. If a key block gets a new mean, its keys before slot0 are sketched again. */

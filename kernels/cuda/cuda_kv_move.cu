@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_kv_move.cu - kv_move: copies KV entries to other slots of the same plane; keys are rotated to
  * their new positions.
  *
- * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry of the plane is read and written
- * once. Consecutive calls for up to MOVE_PLANES planes of the same shape share a launch, if each alone would take 1
- * launch.
+ * The operation takes 1 launch if the moved entries of a KV head fit in shared memory, otherwise 2. Each entry of the
+ * plane is read and written once. Consecutive calls for up to MOVE_PLANES planes of the same shape share a launch, if
+ * each alone would take 1 launch.
  *
  * The list of moves is in device memory, so the host cannot check it. A move from or to a slot outside of the plane
  * is skipped. */
@@ -13,15 +13,15 @@ enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
 
 struct move_plane {
 	uint8_t *plane;
-	const int32_t *move; /* [heads][move_cols]: for each move its source slot, target slot, and row of `shift` */
+	const int32_t *move; /* [heads][move_cols] for each move, its source slot, target slot, and row of `shift` */
 };
-enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch: the arguments must fit 1 KiB */
+enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch, because the arguments must fit 1 KiB */
 
 struct move_args {
-	uint8_t *stage;     /* room for copies of the moved entries, [n_kv_head][n], if shared memory is too small */
-	const float *shift; /* table of RoPE shifts (kv_moves.shift); NULL = no entry is rotated */
+	uint8_t *stage;     /* memory for copies of the moved entries, [n_kv_head][n], if shared memory is too small */
+	const float *shift; /* table of RoPE shifts (kv_moves.shift); NULL: no entry is rotated */
 	int64_t row_bytes, move_cols;
-	uint64_t shifted; /* bit p: the entries of plane p are rotated */
+	uint64_t shifted; /* if the entries of plane p are rotated, bit p is 1 */
 	int32_t type, n, heads, cap, dim, dims, neox, shifts, planes;
 	struct move_plane at[MOVE_PLANES];
 };
@@ -55,11 +55,13 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 }
 
 struct row_move {
-	int32_t from, to, shift; /* from, to: slots; shift: row of the table of RoPE shifts, -1 = none */
+	/* `from` and `to` are slots; `shift` is the row of the table of RoPE shifts, or -1 if the entry is not
+	 * rotated */
+	int32_t from, to, shift;
 };
 
-/* Return move i; from = -1 if there is nothing to move, or if a slot is outside of the plane or the shift outside of
- * its table. */
+/* Return move i. Set `from` to -1 if there is nothing to move, if a slot is outside of the plane, or if the shift is
+ * outside of its table. */
 static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
 	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
@@ -88,8 +90,8 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* Return a b + c d. The error is little more than one rounding: a key may be rotated many times, and the errors add
- * up. */
+/* Return a b + c d. The error is little more than one rounding error. This is necessary because a key may be rotated
+ * many times, and the errors add up. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -97,7 +99,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* Copy a key and rotate it. Called by all lanes of a warp. shift: cosine and sine of each pair of dimensions. */
+/* Copy a key and rotate it. Called by all lanes of a warp. `shift` has cosine and sine of each pair of dimensions. */
 static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
@@ -164,8 +166,8 @@ static __device__ inline void move_write(const struct move_view &a, int32_t i, c
 	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A thread block moves the entries of one KV head of one plane. It reads all moved entries to shared memory before it
- * writes any of them. */
+/* Move the entries of one KV head of one plane, with a thread block for each KV head. All moved entries are read to
+ * shared memory before any of them is written. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);
@@ -179,7 +181,8 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move
 		move_write(v, i, stage);
 }
 
-/* For entries that do not fit in shared memory: move_out copies them to a.stage, move_in writes them back. */
+/* For entries that do not fit in shared memory, move_out copies the entries to a.stage, and move_in writes them
+ * back. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_out(struct move_args a)
 {
 	int32_t head = (int32_t)blockIdx.y, i0 = (int32_t)blockIdx.x * MOVE_BLOCK, i1 = min(i0 + MOVE_BLOCK, a.n);

@@ -4,7 +4,7 @@
  *
  * For cuBLAS, x is converted to f16; a token whose largest value is too large or too small for f16 is scaled by a power
  * of two (half_exponent()). Weights of other types are converted to f16, cuda_tile_bytes at a time, and scaled in the
- * same way. cuBLAS sums in f32. The kernel product_finish then undoes the scaling and applies bias, accumulation and
+ * same way. cuBLAS sums in f32. Then the kernel product_finish undoes the scaling and applies bias, accumulation and
  * act(gate) * up.
  *
  * Precision: f16 has 11 bits, so x and converted weights each have an error of about 2e-8 (NMSE).
@@ -16,13 +16,13 @@
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
 
-/* Maximum bytes of weights that are converted at a time. Tests reduce this number. */
+/* Maximum size of weights in bytes that are converted at a time. Tests reduce this number. */
 extern "C" size_t cuda_tile_bytes;
 size_t cuda_tile_bytes = (size_t)128 << 20;
 
 /* ---- checks ---- */
 
-/* Set *out to weight t; it must have as many columns as x. Return 0, or -1 with the error set. */
+/* Set *out to weight t, which must have as many columns as x. Return 0, or -1 with the error set. */
 static int weight_of(struct cuda *c, const struct tensor *t, const struct tensor *x, struct weight_rows *out)
 {
 	if (!t || !t->data || t->cols != x->cols)
@@ -54,7 +54,7 @@ struct half_x_args {
 	int32_t cols;
 };
 
-/* Convert x to f16, scaled by a power of two for each token (half_exponent()). One block per token. */
+/* Convert x to f16, scaled by a power of two for each token (half_exponent()). A thread block converts one token. */
 __global__ void x_to_half(struct half_x_args a)
 {
 	SHARED(unsigned, most, [THREADS / WARP]);
@@ -80,16 +80,16 @@ __global__ void x_to_half(struct half_x_args a)
 }
 
 struct finish_args {
-	/* `a` is a product [n][rows]. In a gated feed-forward, `up` is the product with the up weight; else it is
+	/* `a` is a product [n][rows]. In a gated feed-forward, `up` is the product with the up weight; otherwise it is
 	 * NULL. */
 	const float *a, *up;
 	float *out;
-	const float *bias, *up_bias; /* [rows], or NULL */
-	const int32_t *exponent;     /* [n]: exponent of each token's scale */
-	/* headers of the weights, which determine the weights' scales; NULL = not scaled */
+	const float *bias, *up_bias; /* [rows] biases, or NULL */
+	const int32_t *exponent;     /* [n] exponent of each token's scale */
+	/* headers of the weights, which determine the weights' scales; NULL: the weight is not scaled */
 	const struct weight_head *head, *head_up;
 	int32_t rows, accumulate;
-	int32_t act; /* enum activation of a gated unit */
+	int32_t act; /* the activation function of a gated unit, an enum activation */
 };
 
 /* Undo the scaling of a product, and apply bias, accumulation and the gated unit. */

@@ -1,7 +1,7 @@
 /* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies to
  * shared memory.
  *
- * One product of a warp is C[16][8] += A[16][16] B[16][8]. A and B are in f16 or bf16, C is in f32. Lane 4 g + t holds
+ * A product of a warp is C[16][8] += A[16][16] B[16][8]. A and B are in f16 or bf16, C is in f32. Lane 4 g + t holds
  * these elements:
  * - a[0] has row g of A, columns 2t and 2t + 1. a[1] has row g + 8, same columns.
  * - a[2] has row g of A, columns 2t + 8 and 2t + 9. a[3] has row g + 8, same columns.
@@ -53,7 +53,7 @@ struct as_bf16 {
 
 #ifdef __CUDACC__
 
-/* Compute one product, C += A B (see above). Called by all lanes of a warp. */
+/* Compute one product C += A B (see the top of this file). Called by all lanes of a warp. */
 static __device__ inline void mma16(as_f16, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
 	asm volatile(
@@ -70,7 +70,8 @@ static __device__ inline void mma16(as_bf16, float c[4], const uint32_t a[4], ui
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Start copying 16 bytes from device to shared memory, or zeros if `there` is 0. copies_wait() waits for the copy. */
+/* Start copying 16 bytes from device memory to shared memory, or writing zeros if `there` is 0. copies_wait() waits for
+ * the copy. */
 static __device__ inline void copy16(void *shared, const void *from, int there)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
@@ -92,7 +93,7 @@ template <int LEFT> static __device__ inline void copies_wait(void)
 
 #else
 
-/* The product in plain C++. The lanes exchange their operands through host_lanes(). */
+/* Compute the product in plain C++. The lanes exchange their operands through host_lanes(). */
 template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
 	uint32_t(*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;

@@ -12,22 +12,22 @@
 
 enum {
 	THREADS = 256,
-	FEW_HEADS = 16, /* maximum number of heads whose median is found in registers */
-	STEPS = 64,     /* bins per octave; an octave is a factor of two of the probability */
+	FEW_HEADS = 16, /* maximum number of heads whose median is computed in registers */
+	STEPS = 64,     /* number of bins per octave; an octave is a factor of two of the probability */
 	OCTAVES = 32,   /* number of octaves with bins: probabilities of 2^-32 or less are not counted */
 	BINS = STEPS * OCTAVES,
 	EACH = BINS / THREADS,
 };
-#define ONE 1099511627776.0 /* probability 1 as an integer: 2^40 */
+#define ONE 1099511627776.0 /* the integer for probability 1: 2^40 */
 
 /* ---- mass ---- */
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
-	const float *from; /* the attention mass before this launch; NULL = `out` has it */
+	const float *from; /* the attention mass before this launch; NULL: `out` has it */
 	float *out;
-	/* `own` is the first column of the call's own tokens. The array `from` has no mass for these columns, so they
-	 * begin at 0. */
+	/* `own` is the first column of the call's own tokens. The array `from` has no mass for these columns, so their
+	 * mass begins at 0. */
 	int64_t stride, ld, own;
 	/* Attention mass is measured for `cols` columns. It is not measured for the `skip` columns before them. */
 	int32_t cols, skip;
@@ -45,7 +45,7 @@ static __device__ inline float share_of(float score, float max, float sum)
 	return expf(score - max) / sum;
 }
 
-/* Sort p[0 .. n - 1] in place and return the median. */
+/* Sort the n elements of p in place and return the median. */
 static __device__ inline float median_of(float *p, int32_t n)
 {
 	for (int32_t i = 1; i < n; i++)
@@ -58,7 +58,7 @@ static __device__ inline float median_of(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
-/* A thread adds the mass of one column (slot). HEADS: maximum number of heads for REDUCE_MEDIAN; 1 for other
+/* Add the mass of one column (slot) per thread. HEADS is the maximum number of heads for REDUCE_MEDIAN, and 1 for other
  * reductions. */
 template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
@@ -163,7 +163,7 @@ static __device__ inline int32_t columns_holding(const uint32_t *count, const un
 }
 
 /* Compute the attention spread for one token and query head: the number of columns whose probabilities sum to a.share.
- * The last thread block to finish adds the sum of all blocks' numbers to the output. */
+ * The thread block that finishes last adds the sum of all blocks' numbers to the output. */
 static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_args a)
 {
 	SHARED(uint32_t, count, [BINS]);
@@ -206,7 +206,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen; /* the probabilities in all bins sum to less than a.share: count all columns */
+		n = seen; /* the probabilities in all bins sum to less than a.share, so count all columns */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)

@@ -40,8 +40,8 @@ struct weight_head {
 
 /* A weight as an argument of kernels. */
 struct weight_rows {
-	const uint8_t *p; /* address of row 0 */
-	uint64_t stride;  /* bytes from one row to the next */
+	const uint8_t *p; /* address of the first row */
+	uint64_t stride;  /* number of bytes from one row to the next */
 	/* byte offsets of the planes `extra`, `head` and `head2` in a row; the plane `main` begins at offset 0 */
 	uint32_t extra, head, head2;
 	int32_t rows, cols, type;
@@ -50,10 +50,10 @@ struct weight_rows {
 /* Set *out to the address and layout of weight t. Return 0, or -1 with the error set if t is not a weight.
  * (cuda_weights.cu) */
 int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
-/* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled; NULL = not
+/* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled, or NULL if it is not
  * scaled. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
-/* Convert rows row0 .. row0 + n - 1 of a weight to f16 [n][cols]. If a struct weight_head is given, scale the rows by
+/* Convert n rows of a weight, from row0 on, to f16 [n][cols]. If a struct weight_head is given, scale the rows by
  * 2^half_exponent(weight_head.largest). */
 void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n,
                       void *out);
@@ -80,7 +80,7 @@ __host__ __device__ constexpr bool quant_has_min(int t)
 {
 	return t == DT_Q4_1 || t == DT_Q5_1 || t == DT_Q2_K || t == DT_Q4_K || t == DT_Q5_K;
 }
-/* Return the number of scales per block of 32. */
+/* Return the number of scales per block of 32 weights. */
 __host__ __device__ constexpr int quant_scales(int t)
 {
 	return t == DT_Q2_K || t == DT_Q3_K || t == DT_Q6_K ? 2 : 1;
@@ -92,9 +92,9 @@ __host__ __device__ constexpr bool quant_table(int t)
 
 /* ---- levels ---- */
 
-/* Return four of the 16 values in type T's table (nibble_values() on the CPU), selected by the four low nibbles of sel.
- * The low three bits of a nibble select one value in each half of the table; the high bit of the nibble selects the
- * half. */
+/* Return four of the 16 values in type T's table (nibble_values() on the CPU), selected by the four low nibbles of
+ * `sel`. The low three bits of a nibble select one value in each half of the table. The high bit of the nibble selects
+ * the half. */
 template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
 {
 	uint32_t low = sel & 0x7777u;
@@ -106,8 +106,8 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Return levels 4 k .. 4 k + 3 of a block as the bytes of a word. `m` is the main word that quant_main_word() selects
- * for k, and `e` is the extra word that quant_extra_word() selects. */
+/* Return the levels from 4 k to 4 k + 3 of a block as the bytes of a word. `m` is the main word that quant_main_word()
+ * selects for k, and `e` is the extra word that quant_extra_word() selects. */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;
@@ -193,7 +193,7 @@ static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t 
 }
 
 /* Convert an integer below 2^23 to float: put the integer into the low bits of the float 2^23, then subtract 2^23. The
- * conversion instruction has a quarter of the throughput of this subtraction. */
+ * conversion instruction has only a quarter of the throughput of this subtraction. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
@@ -250,7 +250,7 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 
 /* ---- weights as floats, where speed does not matter ---- */
 
-/* Convert weights 8j .. 8j+7 of a row, with the same bits as dtype_to_f32(). */
+/* Convert the weights from 8j to 8j + 7 of a row, with the same bits as dtype_to_f32(). */
 template <int T>
 static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
 {
@@ -282,7 +282,8 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* Convert weights 8j .. 8j+7 of row `at`, for any type. The row has n of these weights; the others become 0. */
+/* Convert the weights from 8j to 8j + 7 of row `at`, for any type. The row has n of these weights; the others become
+ * 0. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;
@@ -309,8 +310,8 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 
 /* ---- range of f16 ---- */
 
-/* Return e such that values up to `largest` (the bits of a float), multiplied by 2^e, are in the range of f16. e is 0
- * if `largest` is already between 2^-6 and 2^15, or if it is 0, infinity or NaN. */
+/* Return an exponent e: values up to `largest` (the bits of a float), multiplied by 2^e, are in the range of f16. If
+ * `largest` is already between 2^-6 and 2^15, or if it is 0, infinity or NaN, return 0. */
 static __host__ __device__ inline int half_exponent(uint32_t largest)
 {
 	int e = (int)(largest >> 23) - 127;

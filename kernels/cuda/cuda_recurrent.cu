@@ -4,7 +4,7 @@
 
 /* ---- short convolutions ---- */
 
-/* Arguments of short_conv_kernel(); see struct short_conv. next: the state after the call. */
+/* Arguments of short_conv_kernel(), as in struct short_conv. `next` is the state after the call. */
 struct conv_args {
 	float *out, *next;
 	const float *in, *w, *state, *bias;
@@ -22,7 +22,7 @@ static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t
 	             : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
-/* A thread computes one column of one token i; the threads with i = n write the next state. */
+/* Compute one column of one token i per thread. The threads with i = n write the next state. */
 __global__ void short_conv_kernel(struct conv_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
@@ -64,14 +64,14 @@ void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
 
 /* ---- the gated delta rule ---- */
 
-/* Arguments of delta_rule_kernel(); see struct delta_rule. next: the state after the call. */
+/* Arguments of delta_rule_kernel(), as in struct delta_rule. `next` is the state after the call. */
 struct delta_args {
 	float *out, *next;
 	const float *qkv, *alpha, *beta, *decay, *dt, *state;
 	int32_t n, key_heads, value_heads, key_dim, value_dim, grouped;
 };
 
-/* A thread updates one column of a value head's state, token by token. */
+/* Update one column of a value head's state per thread, token by token. */
 __global__ void delta_rule_kernel(struct delta_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y;
@@ -136,14 +136,14 @@ void cuda_delta_rule(struct backend *be, const struct delta_rule *x, int32_t n)
 
 /* ---- state spaces ---- */
 
-/* Arguments of state_space_kernel(); see struct state_space. next: the state after the call. */
+/* Arguments of state_space_kernel(), as in struct state_space. `next` is the state after the call. */
 struct space_args {
 	float *out, *next;
 	const float *xbc, *step, *decay, *bias, *skip, *state;
 	int32_t n, heads, groups, state_dim, head_dim;
 };
 
-/* A thread updates one column of a head's state, token by token. */
+/* Update one column of a head's state per thread, token by token. */
 __global__ void state_space_kernel(struct space_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y,

@@ -28,7 +28,7 @@ static __device__ float block_sum(float x, float *part)
 	return warp_sum(lane < (int)blockDim.x / WARP ? part[lane] : 0.0f);
 }
 
-/* A thread block normalises one row. */
+/* Normalise one row per thread block. */
 __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernorm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernor
 		left += d;
 		squares += d * d;
 	}
-	/* The variable `left` becomes the mean of x[i] - mean over the row, which is the rounding error of `mean`. The
-	 * square of this error is subtracted from the variance. */
+	/* Compute `left`, the mean of x[i] - mean over the row, which is the rounding error of `mean`. The square of
+	 * this error is subtracted from the variance. */
 	left = block_sum(left, part) / (float)a.cols;
 	squares = block_sum(squares, part) / (float)a.cols - left * left;
 	scale = __fdiv_rn(1.0f, __fsqrt_rn(squares + a.eps));
@@ -158,7 +158,7 @@ struct axpby_args {
 	float a, b;
 };
 
-/* The kernel rounds as the CPU does, without fused multiply-add. */
+/* Round as the CPU does, without fused multiply-add. */
 __global__ void axpby_kernel(struct axpby_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n;
@@ -234,7 +234,7 @@ struct columns_args {
 	int32_t n, rows;
 };
 
-/* Neighbouring threads read columns of the same row, which are near each other in memory. */
+/* Copy the columns. Neighbouring threads read columns of the same row, which are close to each other in memory. */
 __global__ void columns_kernel(struct columns_args a)
 {
 	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;
@@ -279,7 +279,7 @@ __global__ void take_rows_kernel(struct rows_args a)
 		a.out[i * a.cols + c] = a.x[a.row[i] * a.cols + c];
 }
 
-/* Each thread adds all rows of one column in order, because several rows may have the same target. */
+/* Add all rows of one column per thread, in order, because several rows may have the same target. */
 __global__ void add_rows_kernel(struct rows_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

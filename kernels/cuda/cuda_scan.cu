@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_scan.cu - key_scan: scores of all keys of a layer for one token.
  *
- * 2 launches. The first computes raw scores and, for each tile (a range of keys), their maximum and the sum of
- * exponentials. The second computes the log softmax of every query head and reduces it over the group. page_scan
- * (cuda_compare.cu) uses the same launches.
+ * There are 2 launches. The first launch computes raw scores and, for each tile (a range of keys), their maximum and
+ * the sum of exponentials. The second launch computes the log softmax of every query head and reduces it over the
+ * group. page_scan (cuda_compare.cu) uses the same launches.
  *
  * Key sketches (low-bit codes of keys, kernels/common/key_sketch.h): tensor cores multiply a panel of 16 keys with 8
  * queries, in bytes. A word of the panel, shifted and masked, is an operand. So a key takes only a few instructions,
@@ -125,10 +125,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	/* The variable `bits` becomes the largest magnitude of a query value, as the bits of a float. For a two-bit key
-	 * sketch (`wide` is 0), it becomes the largest sum of four magnitudes instead: those of query values i, i + 4,
-	 * i + 8 and i + 12. These are multiplied with codes in the same byte of a key, and on the CPU the sum of the
-	 * four products must fit in a byte. */
+	/* First compute `bits`, the largest magnitude of a query value, as the bits of a float. For a two-bit key
+	 * sketch (`wide` is 0), `bits` is instead the largest sum of the magnitudes of four query values with the
+	 * indices i, i + 4, i + 8 and i + 12. These are multiplied with codes in the same byte of a key, and on the CPU
+	 * the sum of the four products must fit in a byte. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 
@@ -138,7 +138,7 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	}
 	bits = __reduce_max_sync(FULL_WARP, bits);
 	d = __fdiv_rn(__uint_as_float(bits), wide ? 127.0f : 40.0f);
-	/* For a subnormal d, 1 / d would overflow: treat the query as zeros. */
+	/* For a subnormal d, 1 / d would overflow, so treat the query as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	/* Bytes cannot represent NaN or infinity. The factor NaN makes all scores NaN. */
@@ -276,11 +276,11 @@ enum { RANGE_BLOCKS = 2 };
 
 /* Dynamic shared memory of scan_sketch. */
 struct sketch_memory {
-	uint2 *frag;        /* [groups][planes][2][WARP]: queries as operands of products */
-	int32_t *sum;       /* [groups][SCAN_HEADS]: sums of a query's bytes, times the largest code */
-	int8_t *bytes;      /* [planes][SCAN_HEADS][stride]: queries as bytes */
-	float *transformed; /* [SCAN_HEADS][dim]: queries after the Hadamard transform */
-	float *base;        /* [blocks of the tile][SCAN_HEADS]: scores of the blocks' means */
+	uint2 *frag;        /* [groups][planes][2][WARP] queries as operands of products */
+	int32_t *sum;       /* [groups][SCAN_HEADS] sums of a query's bytes, times the largest code */
+	int8_t *bytes;      /* [planes][SCAN_HEADS][stride] queries as bytes */
+	float *transformed; /* [SCAN_HEADS][dim] queries after the Hadamard transform */
+	float *base;        /* [blocks of the tile][SCAN_HEADS] scores of the blocks' means */
 	int32_t groups, stride;
 };
 
@@ -298,8 +298,8 @@ static __device__ __forceinline__ struct sketch_memory sketch_memory_of(uint2 *f
 	return m;
 }
 
-/* Each warp prepares one query; queries with an index of n_q or more are zeros. It computes the query's bytes, their
- * factor mult, and the query's scores with the means of the blocks of keys k0 .. k1 - 1. */
+/* Prepare one query per warp; queries with an index of n_q or more are zeros. Compute the query's bytes, their factor
+ * mult, and the query's scores with the means of the blocks of the keys from k0 to k1 - 1. */
 template <int BITS>
 static __device__ __forceinline__ void sketch_queries(const struct sketch_memory &m, const struct scan_launch &a,
                                                       const uint8_t *keys, float *mult, int32_t head0, int32_t n_q,
@@ -418,7 +418,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
 /* Add up R partial sums over eight lanes. If R >= 8, each lane gets R / 8 of the R totals. If R < 8, each lane gets one
- * total, and each total goes to 8 / R lanes. Return the index of the lane's first total. */
+ * total, and 8 / R lanes get the same total. Return the index of the lane's first total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -457,16 +457,17 @@ static __device__ __forceinline__ void rows_queries(float *q, const struct scan_
 		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
 
 		/* A page's row has the minima of its keys, then the maxima. Negative query values multiply the minima
-		 * and positive ones the maxima, which gives an upper bound of the product. */
+		 * and positive query values the maxima, which gives an upper bound of the product. */
 		if (a.pages)
 			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
 		q[i] = x;
 	}
 }
 
-/* Add the products of all queries with ROW_KEYS keys to acc [HEADS][ROW_KEYS]: keys key0, key0 + WARP / ROW_LANES, ...
- * A key number after the last key is replaced by the last key. ROW_LANES lanes share a key, and `at` is the number of
- * this lane among them. A lane multiplies every eighth group of eight values, beginning with group `at`. */
+/* Add the products of all queries with ROW_KEYS keys to acc [HEADS][ROW_KEYS]. The keys are key0, key0 + WARP /
+ * ROW_LANES, and so on. A key number after the last key is replaced by the last key. ROW_LANES lanes share a key, and
+ * `at` is the number of this lane among these. A lane multiplies every eighth group of eight values, from group `at`
+ * on. */
 template <int HEADS, int TYPE>
 static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
                                                  const struct scan_launch &a, int32_t key0, int32_t k1, int32_t width,
@@ -502,7 +503,7 @@ static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS],
 	}
 }
 
-/* TYPE is a template argument, because a branch between the loads of a pass would keep the compiler from issuing all
+/* TYPE is a template argument, because a branch between the loads of a pass would prevent the compiler from issuing all
  * of them together. */
 template <int HEADS, int TYPE>
 static __global__ void __launch_bounds__(SCAN_THREADS, RANGE_BLOCKS) scan_rows(struct scan_launch a)
@@ -513,7 +514,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, RANGE_BLOCKS) scan_rows(s
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1,
 		      SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
-	SHARED_DYNAMIC(float, q); /* [HEADS][width], zero past dim */
+	SHARED_DYNAMIC(float, q); /* [HEADS][width] queries, with zeros after `dim` values */
 	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
 	SHARED(float, mult, [SCAN_HEADS]);
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, at = lane % ROW_LANES;
@@ -593,7 +594,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 
 /* ---- the second launch ---- */
 
-/* Compute the output of the scan; a block has FINISH_ROWS keys of a KV head. */
+/* Compute the output of the scan. A block computes FINISH_ROWS keys of a KV head. */
 static __global__ void scan_finish(struct scan_scores s)
 {
 	SHARED_DYNAMIC(float, lse); /* the results of scan_totals(): lse [group], then factor [group] */
@@ -631,14 +632,15 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	       : l->bits == 8 ? scan_blocks<8>()
 	                      : RANGE_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* keys that a block scans in one pass */
+	/* number of keys that a block scans in one pass */
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;
 	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
-	/* Reserve memory for the number of keys rounded up to a power of two, so that the buffer rarely grows. */
+	/* Reserve memory for the number of keys, rounded up to a power of two, so that the buffer rarely grows. */
 	score = scratch_cut(&at, heads * (size_t)MAX(power, 32), sizeof(float));
 	max = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
 	sum = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));

@@ -35,18 +35,19 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 /* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). There are n keys,
  * divided into tiles of `tile` keys. A KV head has `group` query heads. */
 struct scan_scores {
-	const float *score; /* [n_head][ld]: raw scores; a raw score times `mult` is a score */
-	/* [n_head][tiles], for each tile: the largest raw score `max`, and the sum of exp((score - max) * mult) */
+	const float *score; /* [n_head][ld] raw scores; a raw score times `mult` is a score */
+	/* [n_head][tiles] for each tile, the largest raw score `max`, and the sum of exp((score - max) * mult) */
 	const float *max, *sum;
-	const float *mult; /* [n_head]: factor that turns a raw score into a score */
-	float *out;        /* [n_kv_head][out_cols]: the output of the scan */
+	const float *mult; /* [n_head] factor that converts a raw score to a score */
+	float *out;        /* [n_kv_head][out_cols] the output of the scan */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
 	struct cuda_predicate when;
 };
 
 /* Arguments of a scan's first launch. If `bits` is 2, 4 or 8, the launch scans a key sketch. If `bits` is 16, it scans
- * rows of a plane or, if `pages` is 1, page bounds. `zero` [n_kv_head][n_zero] has words to clear; it may be NULL. */
+ * rows of a plane or, if `pages` is 1, page bounds. `zero` [n_kv_head][n_zero] has words that the launch clears; it may
+ * be NULL. */
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
@@ -58,7 +59,7 @@ struct scan_launch {
 	struct cuda_predicate when;
 };
 
-/* Return exp(x * mult) for x <= 0; 0 for NaN. */
+/* Return exp(x * mult) for x <= 0, or 0 for NaN. */
 static __device__ inline float scan_exp(float x, float mult)
 {
 	float y = x * (mult * 1.44269504f);
@@ -93,8 +94,9 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* Compute the output of N keys: k, k + step, ... A key's output is the maximum of the log softmax over the query heads
- * of the group, or the log of the mean softmax. A key number after the last key is replaced by the last key. */
+/* Compute the output of the N keys k, k + step, and so on. A key's output is the maximum of the log softmax over the
+ * query heads of the group, or the log of the mean softmax. A key number after the last key is replaced by the last
+ * key. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)
@@ -124,7 +126,7 @@ static __device__ inline void scan_outputs(float out[N], const struct scan_score
 }
 
 /* Check key_scan()'s operands, allocate memory and start the first launch. The launch also clears the words `zero`
- * [n_kv_head][n_zero], unless `zero` is NULL. Return 0; 1 if there are no keys; -1 with the error set. */
+ * [n_kv_head][n_zero], unless `zero` is NULL. Return 0, 1 if there are no keys, or -1 with the error set. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
 /* Allocate memory and start the first launch of a scan over l->n rows of l->keys; the caller has checked the operands.
@@ -184,8 +186,8 @@ static __device__ inline float row_value(const uint8_t *row, int32_t type, int32
 	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
 }
 
-/* Read values i .. i + 7 of a row; i and the row's length are multiples of 8. Rows are aligned to 16 bytes, rows of
- * Q8_0 to 2 bytes. */
+/* Read the eight values from i on of a row. i and the row's length are multiples of 8. Rows are aligned to 16 bytes,
+ * rows of Q8_0 to 2 bytes. */
 template <int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
 {
 	if (TYPE == DT_F32) {
@@ -213,7 +215,7 @@ template <int TYPE> static __device__ inline void row_eight_of(float x[8], const
 	}
 }
 
-/* Read values i .. i + 7 of a row of any type. Values from number `dim` on are read as 0. `whole` is 1 if
+/* Read the eight values from i on of a row of any type. Values from index `dim` on are read as 0. `whole` is 1 if
  * row_eight_of() can read the row. */
 static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
 {

@@ -26,8 +26,8 @@
 
 /* ---- few slots: one block per KV head ---- */
 
-/* Arguments of topk_small and topk_count. With the template argument SCAN = 1, the kernels compute the scores from s,
- * and also write them as the output of the scan. */
+/* Arguments of topk_small and topk_count. If the template argument SCAN is 1, the kernels compute the scores from s,
+ * and also write these as the output of the scan. */
 struct topk_small_args {
 	struct topk_launch a;
 	struct scan_scores s;
@@ -86,8 +86,8 @@ static __device__ __forceinline__ void small_pool(uint32_t *order, const struct 
 /* Select the slots of a KV head in one block. */
 template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
-	/* [n]: an integer for each slot that compares as its score does (order_of()). If SCAN is 1, the arrays lse and
-	 * factor of scan_totals() follow. */
+	/* [n] for each slot, an integer that compares as the slot's score does (order_of()). If SCAN is 1, the arrays
+	 * lse and factor of scan_totals() follow. */
 	SHARED_DYNAMIC(uint32_t, order);
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
@@ -138,8 +138,8 @@ static __global__ void topk_clear(struct topk_launch a)
 }
 
 /* Add 1 to *done for each of the `blocks` blocks of a KV head that calls this function. Return 1 in the last block to
- * call it, else 0. The last block then sees everything that the other blocks wrote before their calls. Called by all
- * threads of a block. */
+ * call it, otherwise 0. The last block then sees everything that the other blocks wrote before their calls. Called by
+ * all threads of a block. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);
@@ -292,7 +292,7 @@ static __device__ __forceinline__ void take_close(const struct topk_launch &a, c
 	}
 }
 
-/* Write the slots that reach the threshold `least` to slots[]. They are taken from n list entries. */
+/* Write those slots that reach the threshold `least` to slots[]. The slots come from n list entries. */
 static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, const struct least &least, const float *score,
                                                   int32_t *slots)
@@ -371,8 +371,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 
 /* ---- no selection ---- */
 
-/* Write the selected slots if no scores are needed, because all of slots i0 .. i1 - 1 are selected or none of them
- * is. */
+/* Write the selected slots if no scores are needed, because all slots from i0 to i1 - 1 are selected, or none of these
+ * slots is. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);

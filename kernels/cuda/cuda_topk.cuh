@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_topk.cuh - what the files of topk share: arguments, scores as integers, counting and selecting in a
- * block.
+/* kernels/cuda/cuda_topk.cuh - declarations that the files of topk share: arguments, scores as integers, counting and
+ * selecting in a block.
  * - cuda_topk.cu has the selection and the operations.
  * - cuda_topk_sample.cu draws a sample of the slots that are not selected.
  * - cuda_topk_order.cu max-pools scores with wide windows before the selection, and sorts the selected slots. */
@@ -28,28 +28,29 @@ enum {
 	COUNTS = BINS + STATE,
 };
 
-/* Arguments of the kernels. A slot's pooling window has `half` slots on each side of it; 0 means no pooling. The slots
- * are divided among `chunks` blocks, which have `chunk` slots each. */
+/* Arguments of the kernels. A slot's pooling window has `half` slots on each side of the slot; 0 means no pooling. The
+ * slots are divided among `chunks` blocks, which have `chunk` slots each. */
 struct topk_launch {
-	const float *score; /* [n_kv_head][score_cols] */
-	/* [n_kv_head][n]: scores after max-pooling; NULL = scores are pooled when they are read */
+	const float *score; /* [n_kv_head][score_cols] scores of the slots */
+	/* [n_kv_head][n] scores after max-pooling; NULL: scores are pooled when they are read */
 	const float *pooled;
-	int32_t *slots;  /* [n_kv_head][slots_cols]: the selected slots */
-	uint32_t *count; /* [n_kv_head][COUNTS]: the counts of each KV head's bins, and STATE more words (see COUNTS) */
-	int32_t *listed; /* [n_kv_head][CHUNKS]: number of entries in each chunk's list */
-	/* [n_kv_head][n]: lists of pairs of order value and slot; a chunk's list begins at the index of its first
+	int32_t *slots;  /* [n_kv_head][slots_cols] the selected slots */
+	uint32_t *count; /* [n_kv_head][COUNTS] the counts of each KV head's bins, and STATE more words (see COUNTS) */
+	int32_t *listed; /* [n_kv_head][CHUNKS] number of entries in each chunk's list */
+	/* [n_kv_head][n] lists of pairs of order value and slot; a chunk's list begins at the index of its first
 	 * slot */
 	uint2 *list;
 	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
-	/* Slots 0 .. first - 1 and all slots from i1 on are always selected ("forced"). Of slots i0 .. i1 - 1, `want`
-	 * slots are selected by score. */
+	/* The first `first` slots and all slots from i1 on are always selected ("forced"). Of the slots from i0 to i1 -
+	 * 1, `want` slots are selected by score. */
 	int32_t i0, i1, want, first;
 	int32_t chunk, chunks;
 	struct cuda_predicate when;
 };
 
-/* Return the "order value" of a score: an integer that compares as the score does. NaN ranks lowest; -0 equals 0. */
+/* Return the "order value" of a score: an integer that compares as the score does. NaN ranks lowest, and -0 equals
+ * 0. */
 static __device__ inline uint32_t order_of(float x)
 {
 	uint32_t u;
@@ -93,8 +94,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* Compute pooled_order() of slots i, i + step, ... The constant EACH is the number of these slots. A slot number after
- * the last slot is replaced by the last slot. All scores are loaded before any score is used. */
+/* Compute pooled_order() of the slots i, i + step, and so on. The constant EACH is the number of these slots. A slot
+ * number after the last slot is replaced by the last slot. All scores are loaded before any score is used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
                                             int32_t step)
 {
@@ -116,13 +117,13 @@ struct ranked {
 /* A topk() call. */
 struct topk_job {
 	struct topk_launch a;
-	int32_t *out; /* BEST_FIRST: output, the ordered slots; NULL = a.slots is the output */
+	int32_t *out; /* for BEST_FIRST, the output: the ordered slots; NULL: a.slots is the output */
 	int64_t out_cols;
-	int32_t sample; /* number of slots to sample from those that are not selected; 0 = none */
-	float *bias;    /* [n_kv_head][bias_cols]: biases of the selected slots, then of the sampled slots */
+	int32_t sample; /* number of slots to sample from the slots that are not selected; 0: no sample */
+	float *bias;    /* [n_kv_head][bias_cols] biases of the selected slots, then of the sampled slots */
 	int64_t bias_cols;
-	struct ranked *sort[2]; /* scratch memory to sort many slots: [n_kv_head][k] */
-	float *pool[2];         /* scratch memory for wide pooling windows: [n_kv_head][n + 2 * half] */
+	struct ranked *sort[2]; /* scratch memory to sort many slots, [n_kv_head][k] */
+	float *pool[2];         /* scratch memory for wide pooling windows, [n_kv_head][n + 2 * half] */
 };
 
 /* Max-pool the scores of all slots with a wide window, into job->pool. Set job->a.pooled to the result. */
@@ -155,14 +156,14 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* Return a count. If FAR is 1, other blocks wrote the count, so read it from L2, not from L1. */
+/* Return a count. If FAR is 1, other blocks wrote the count, so it is read from L2, not from L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
 }
 
-/* Find the bin of the want-th highest value. Set found[0] to this bin, and found[1] to the number of values in higher
- * bins. `found` is in shared memory. Ends with a barrier. */
+/* Find the bin of the value with rank `want`, where rank 1 is the highest value. Set found[0] to this bin, and found[1]
+ * to the number of values in higher bins. `found` is in shared memory. Ends with a barrier. */
 template <int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);
@@ -198,7 +199,7 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 
 /* The threshold of a selection. A slot is selected if it equals the threshold or is higher. Slots are compared by the
  * order value of the score (`order`), then by the order value of the score before pooling (`raw`), then by slot number.
- * If `raw` or `slot` is 0, slots are not compared by it. */
+ * If `raw` or `slot` is 0, it is not used for the comparison. */
 struct least {
 	uint32_t order, raw;
 	int32_t slot;
@@ -220,7 +221,7 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 }
 
 /* Find the threshold of a selection: the `need` highest candidates reach it, and no other candidate does. The threshold
- * is found byte by byte, the highest byte first. For each byte, a histogram of its values is made. It counts the
+ * is found byte by byte, the highest byte first. For each byte, a histogram of its values is computed. It counts the
  * candidates whose higher bytes are equal to those of the threshold. each(f) calls f(order value, slot) for each
  * candidate of this thread. */
 template <class EACH>

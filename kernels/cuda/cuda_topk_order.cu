@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_topk_order.cu - max-pooling of scores with wide windows, before a selection; ordering of the
- * selected slots, after it (cuda_topk.cuh). */
+/* kernels/cuda/cuda_topk_order.cu - max-pooling of scores with wide windows before a selection, and ordering of the
+ * selected slots after a selection (cuda_topk.cuh). */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- wide pools ---- */
@@ -11,8 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window of a running maximum: to[i] = max(from[i], from[i + step]). In the first launch, `from` has the
- * scores themselves, and element i is the score of slot i - half. */
+/* Double the window of a running maximum: set to[i] to max(from[i], from[i + step]). In the first launch, `from` has
+ * the scores themselves, and element i is the score of slot i - half. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -30,7 +30,7 @@ static __global__ void topk_pool(struct topk_pool_args a)
 	a.to[(int64_t)blockIdx.y * a.len + i] = x;
 }
 
-/* For each slot, write the larger one of the maxima of two windows. The two windows overlap, and together they are the
+/* For each slot, write the larger of the maxima of two windows. The two windows overlap, and together they are the
  * slot's pooling window. */
 static __global__ void topk_pool_end(struct topk_pool_args a)
 {
@@ -121,13 +121,13 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 
 struct topk_sort_args {
 	struct topk_launch a;
-	struct ranked *from, *to; /* [n_kv_head][k]: sort keys of the selected slots, before and after a launch */
-	int32_t *out;             /* output of the last merge; NULL = not the last merge */
+	struct ranked *from, *to; /* [n_kv_head][k] sort keys of the selected slots, before and after a launch */
+	int32_t *out;             /* output of the last merge; NULL: this is not the last merge */
 	int64_t out_cols;
 	int32_t run; /* number of consecutive slots that are already in order */
 };
 
-/* A block sorts TILE slots in shared memory (bitonic sort). */
+/* Sort TILE slots per block in shared memory (bitonic sort). */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sort_args args)
 {
 	SHARED(struct ranked, tile, [TILE]);

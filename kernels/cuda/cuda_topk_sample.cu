@@ -1,24 +1,24 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
- * As on the CPU (cpu/topk.c), a slot is taken with a probability proportional to exp(score). The probabilities are
- * added slot by slot; a slot is taken if its probability raises the rounded sum. A thread block computes one KV head.
- * Each thread has a range of neighbouring slots, and gets the sum of all probabilities before its range by a prefix sum
- * over the block. */
+ * As on the CPU (cpu/topk.c), a slot is sampled with a probability proportional to exp(score). The probabilities are
+ * added slot by slot; a slot is sampled if its probability increases the rounded sum. A thread block computes one KV
+ * head. Each thread has a range of neighbouring slots, and gets the sum of all probabilities before its range by a
+ * prefix sum over the block. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };
 
 struct sample_args {
-	const float *score; /* [n_kv_head][score_cols] */
-	/* [n_kv_head][slots_cols]: the k selected slots in ascending order, then the sampled slots */
+	const float *score; /* [n_kv_head][score_cols] scores of all slots */
+	/* [n_kv_head][slots_cols] the k selected slots in ascending order, then the sampled slots */
 	int32_t *slots;
-	float *bias; /* [n_kv_head][bias_cols] */
+	float *bias; /* [n_kv_head][bias_cols] biases of the sampled slots */
 	int64_t score_cols, slots_cols, bias_cols;
 	int32_t n, k, sample;
 };
 
-/* Return the sum of x over the threads before this one; *all = the sum over all threads. Called by all threads of a
- * block. */
+/* Return the sum of x over the threads before this one. Set *all to the sum over all threads. Called by all threads of
+ * a block. */
 static __device__ inline double block_before(double *sum, double x, double *all)
 {
 	int32_t t = (int32_t)threadIdx.x;
@@ -56,8 +56,8 @@ static __device__ inline int32_t index_of(const int32_t *slots, int32_t k, int32
 	return lo;
 }
 
-/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next: index of the first selected slot that is i or
- * higher; if slot i itself is selected, *next is increased. */
+/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next is the index of the first selected slot that
+ * is i or higher. If slot i itself is selected, increase *next. */
 static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots,
                                                float top, int32_t i, int32_t *next)
 {
@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS) topk_sample(struct samp
 	for (int32_t i = first; i < end; i++)
 		sum += fmin(1.0, scale * weight_of_slot(a, score, slots, top, i, &next));
 	begin = block_before(sums, sum, &all);
-	/* The first pass counts the slots that this thread takes. The second pass writes these slots, after the slots
+	/* The first pass counts the slots that this thread samples. The second pass writes these slots, after the slots
 	 * of all threads before this one. */
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)

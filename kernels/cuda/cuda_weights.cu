@@ -2,7 +2,7 @@
  *
  * A quantised weight is copied to the device some rows at a time, in the layout of the file. A kernel then rearranges
  * the rows into planes (cuda_quant.cuh). Rows of floats are only padded. For weights of types other than f16, another
- * kernel stores the largest magnitude of the weight in front of the rows. A conversion to f16 derives its scale from
+ * kernel stores the largest magnitude of the weight in front of the rows. A conversion to f16 computes its scale from
  * this value on the device, so the host need not wait for the value.
  *
  * An embedding table that is also the output weight is loaded by two calls with the same host address. The device
@@ -92,7 +92,7 @@ struct repack_args {
 	int64_t blocks; /* number of blocks of 32 weights in the rows of this launch */
 };
 
-/* Unpack levels (stored integers) 32 i .. 32 i + 31 of the file's block or super-block at p. */
+/* Unpack the 32 levels (stored integers) from 32 i on of the file's block or super-block at p. */
 static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[32])
 {
 	const uint8_t *qs, *qh = NULL;
@@ -309,7 +309,7 @@ struct largest_args {
 	int32_t per_row;
 };
 
-/* Find the largest magnitude of a weight. Magnitudes are compared as the bits of floats; infinity and NaN are
+/* Find the largest magnitude of a weight. Magnitudes are compared as the bits of floats, where infinity and NaN are
  * highest. */
 __global__ void weight_largest(struct largest_args a)
 {
@@ -481,7 +481,7 @@ struct embed_args {
 	int32_t per_row;
 };
 
-/* Write the rows of the tokens (blockIdx.y) as floats. A thread converts eight values. */
+/* Write the rows of the tokens (blockIdx.y) as floats, eight values per thread. */
 __global__ void embed_rows(struct embed_args a)
 {
 	int j = (int)(blockIdx.x * blockDim.x + threadIdx.x), n;
@@ -536,8 +536,8 @@ struct half_args {
 	int32_t row0;
 };
 
-/* Convert rows to f16. A thread converts eight values. Neighbouring threads have neighbouring values, so that reads and
- * writes are contiguous. */
+/* Convert rows to f16, eight values per thread. Neighbouring threads have neighbouring values, so that reads and writes
+ * are contiguous. */
 __global__ void weight_to_half(struct half_args a)
 {
 	uint32_t at = blockIdx.x * blockDim.x + threadIdx.x, row = at / a.per_row;

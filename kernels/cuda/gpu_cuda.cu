@@ -360,7 +360,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 	gpu_submit(g);
 	if (!g->failed && n && gpu_enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
 		for (; m; at += m, m = next, i = !i) {
-			/* Start transferring the next part, then copy this part to dst. */
+			/* Start transferring the next part, then copy this part to `dst`. */
 			next = MIN(n - at - m, PINNED_BYTES);
 			if (next && read_start(g, !i, (const char *)src + at + m, next) < 0)
 				break;
@@ -387,8 +387,8 @@ static int blas_ok(struct gpu *g, cublasStatus_t s, const char *what)
 	return 0;
 }
 
-/* Open cuBLAS. With a workspace of its own, cuBLAS computes the same bits every time. Reduced-precision reductions are
- * off, so that sums are in f32. Return 0, or -1 with the error set. */
+/* Open cuBLAS. With a workspace of its own, cuBLAS computes the same bits every time. Disable reductions with reduced
+ * precision, so that sums are in f32. Return 0, or -1 with the error set. */
 static int blas_start(struct gpu *g)
 {
 	if (g->blas)
@@ -415,8 +415,8 @@ static int blas_start(struct gpu *g)
 	return 0;
 }
 
-/* cuBLAS expects column-major matrices, so it reads the row-major matrices as their transposes. It computes out^T = w
- * x^T. */
+/* Compute out^T = w x^T. cuBLAS expects column-major matrices, so it reads the row-major matrices as their
+ * transposes. */
 void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *x, int m, int n, int k)
 {
 	const float one = 1, zero = 0;

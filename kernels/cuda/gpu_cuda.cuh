@@ -33,22 +33,23 @@ struct gpu {
 	/* number of bytes in the staging region, and number of these bytes whose copy was submitted */
 	size_t n_stage, sent;
 	unsigned char *pinned[2];   /* buffers for large transfers */
-	cudaEvent_t pinned_done[2]; /* for each buffer: the event that its last transfer has ended */
+	cudaEvent_t pinned_done[2]; /* for each buffer, the event that its last transfer has ended */
 	/* launches of the first stream, and launches of the second stream, which are submitted at the same time */
 	struct gpu_step queue, queue_beside;
 	struct pinned *pinned_memory; /* list of the allocations of gpu_alloc_host() */
 	struct gpu_graphs graphs;
-	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
+	int direct; /* 1: until the step ends, launches are not queued but submitted to the device at once */
 	int busy;   /* 1: the first stream may have work */
-	/* For each kernel that has used dynamic shared memory: the maximum number of bytes that cudaFuncSetAttribute()
-	 * has allowed it. */
+	/* for each kernel that has used dynamic shared memory, the maximum number of bytes that cudaFuncSetAttribute()
+	 * has allowed it */
 	struct {
 		const void *fn;
 		unsigned shared;
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
-	int failed, dead; /* failed: 1 = a failure is not yet reported; dead: 1 = the device cannot continue */
-	char fail[160];   /* the failure, as a sentence */
+	/* `failed` is 1 if a failure is not reported yet; `dead` is 1 if the device cannot continue */
+	int failed, dead;
+	char fail[160]; /* the failure, as a sentence */
 };
 
 /* ---- launches (gpu_cuda_launch.cu) ---- */
@@ -64,7 +65,7 @@ void gpu_replay_drop(void *);
 
 /* ---- errors ---- */
 
-/* Record an error as a sentence, unless an earlier error is not yet reported. */
+/* Record an error as a sentence, unless an earlier error is not reported yet. */
 static inline void gpu_fail(struct gpu *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 {
@@ -78,8 +79,8 @@ static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Return 0 if e is cudaSuccess. Else record a sentence (what failed, CUDA's name for it, what to do) and return -1.
- * `what` is the call that returned e. */
+/* Return 0 if e is cudaSuccess. Otherwise record a sentence (what failed, CUDA's name for the error, what to do) and
+ * return -1. `what` is the call that returned e. */
 static inline int gpu_check(struct gpu *g, cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)

@@ -14,8 +14,8 @@
 /* ---- single launches ---- */
 
 /* Allow a kernel its dynamic shared memory, by cudaFuncSetAttribute(). CUDA requires this if static and dynamic shared
- * memory together exceed 48 KiB. The static size is not known here, so this is done for every kernel with dynamic
- * shared memory, once for each size. Return 0, or -1 with the error set. */
+ * memory together exceed 48 KiB. The static size is not known, so this is done for every kernel with dynamic shared
+ * memory, once for each size. Return 0, or -1 with the error set. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -59,7 +59,7 @@ static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *
 struct replay {
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
-	cudaGraphNode_t *node; /* a node for each launch */
+	cudaGraphNode_t *node; /* [number of launches] the node of each launch */
 };
 
 void gpu_replay_drop(void *p)
@@ -120,7 +120,7 @@ none:
 	return NULL;
 }
 
-/* Update a graph to the arguments of step `s`. `before` has the arguments of the graph's last run, and is updated, too.
+/* Update a graph to the arguments of step `s`. `before` has the arguments of the graph's last run; it is updated, too.
  * Only kernels whose arguments changed are updated, because the device is idle during the updates. Return 0, or -1 if
  * CUDA rejects the update; the graph must then be rebuilt. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
@@ -209,7 +209,7 @@ void gpu_step_over(struct gpu *g)
 	g->direct = g->busy = 0;
 }
 
-/* If g->busy is 0, the stream is idle, because gpu_read() has waited: do not call CUDA again. */
+/* If g->busy is 0, the stream is idle, because gpu_read() has waited. Then do not call CUDA again. */
 void gpu_wait(struct gpu *g)
 {
 	gpu_submit(g);
@@ -235,8 +235,8 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		gpu_fail(g, "out of memory for what is to be launched");
 }
 
-/* Queue the launch; it is submitted together with the current part of the step. Submitting the launch at once would end
- * that part early (gpu_queue.h). */
+/* Queue the launch. It is submitted together with the current part of the step, because submitting the launch at once
+ * would end this part early (gpu_queue.h). */
 void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
                         const void *const *writes, int n_writes)
 {

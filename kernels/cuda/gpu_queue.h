@@ -18,10 +18,10 @@
 #include "kernels/cuda/gpu.h"
 
 enum {
-	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
-	GPU_STAGE_MOST = 1 << 20,   /* maximum bytes of one gpu_stage() call */
-	/* maximum bytes of a write that goes through the region of staged bytes; while the region is more than half
-	 * full, all writes bypass it */
+	GPU_STAGE_BYTES = 16 << 20, /* size of the region for staged bytes */
+	GPU_STAGE_MOST = 1 << 20,   /* maximum number of bytes of one gpu_stage() call */
+	/* maximum size in bytes of a write that goes through the region of staged bytes; while the region is more than
+	 * half full, all writes bypass it */
 	GPU_WRITE_SMALL = 64 << 10
 };
 
@@ -59,8 +59,8 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
 /* Write the name of a launch for messages: "rope_args". */
 void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
 
-/* GPU_GRAPHS: maximum number of CUDA graphs. GPU_SEEN: maximum number of topologies that are remembered without a
- * graph. GPU_GRAPH_LEAST: a part of a step with fewer launches than this gets no graph. */
+/* GPU_GRAPHS is the maximum number of CUDA graphs. GPU_SEEN is the maximum number of topologies that are remembered
+ * without a graph. A part of a step gets a graph only if it has at least GPU_GRAPH_LEAST launches. */
 enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 };
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
@@ -68,12 +68,13 @@ struct gpu_graph {
 	/* `hash` is a hash of the step's topology: its kernels and grids, without the values of arguments. `used` is
 	 * the value of gpu_graphs.clock when the entry was last used; 0 means that the entry is empty. */
 	uint64_t hash, used;
-	void *exec; /* the CUDA graph; NULL = not built yet */
+	void *exec; /* the CUDA graph; NULL: not built yet */
 };
 struct gpu_graphs {
-	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN]; /* seen: topologies that occurred, but have no graph yet */
-	uint64_t clock;                                     /* number of gpu_graphs_find() calls that used an entry */
-	void (*drop)(void *exec);                           /* frees a CUDA graph */
+	/* `seen` has topologies that occurred, but have no graph yet */
+	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN];
+	uint64_t clock;           /* number of gpu_graphs_find() calls that used an entry */
+	void (*drop)(void *exec); /* frees a CUDA graph */
 };
 /* Decide how to run a step:
  * - GPU_PLAIN: run it as single launches.
@@ -82,7 +83,7 @@ struct gpu_graphs {
  * - GPU_REPLAY: run the graph of *out. out->step has the arguments of the graph's last run; the caller calls
  *   gpu_step_take() for each argument that changed. */
 enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
-void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *); /* empty the entry */
+void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *); /* empty an entry */
 void gpu_graphs_free(struct gpu_graphs *);
 
 #endif
