@@ -19,9 +19,10 @@ enum { ANY = -1, SILENT = -1 }; /* SILENT means that the makers of the model rec
  * advised for it. The first entry whose conditions are all met is used. */
 struct family_advice {
 	const char *family;
-	const char *arch; /* condition: general.architecture; NULL = any */
-	const char *word; /* condition: substring of the model's name as add_letters() simplifies it; NULL = any name */
-	int reasons;      /* condition: 1 = the model answers with reasoning; 0 = without; ANY = both */
+	const char *arch; /* condition on general.architecture; NULL = any */
+	/* condition on the model's name: a substring of the name as add_letters() simplifies it; NULL = any name */
+	const char *word;
+	int reasons; /* condition on the answers; 1 = with reasoning; 0 = without reasoning; ANY = both */
 	float temperature;
 	int32_t top_k;
 	float top_p, min_p;

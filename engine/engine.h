@@ -437,12 +437,13 @@ int timeline_step(struct timeline *, struct sampling *, struct step_out *, struc
  * earlier parts of the sequence, and verifies several of them in one step. It does so only if measured times say that
  * this is faster. Tokens, logits, random draws, cache and snapshots stay the same. */
 void timeline_speculate(struct timeline *, int on);
-/* End a running step of speculative decoding: commit the KV entries of all tokens that timeline_step() has returned,
- * except the last one. Functions that read the cache end the step themselves; only timeline_stats() does not. */
+/* End the current step of speculative decoding, if there is one: commit the KV entries of all tokens that
+ * timeline_step() has returned, except the last one. Functions that read the cache end the step themselves; only
+ * timeline_stats() does not. */
 int timeline_settle(struct timeline *, struct err *);
-/* Stop the running call within 100 ms. May be called from any thread or signal handler. The running call returns
- * ERR_CANCELLED; if no call is running, the next call does. All later calls return it, too, until timeline_resume(). A
- * call that waits for another timeline of the same engine stops when that timeline's step ends. */
+/* Stop the current call within 100 ms. May be called from any thread or signal handler. The current call returns
+ * ERR_CANCELLED; if there is no current call, the next call returns it. All later calls return it, too, until
+ * timeline_resume(). A call that waits for another timeline of the same engine stops when that timeline's step ends. */
 void timeline_cancel(struct timeline *);
 void timeline_resume(struct timeline *);
 

@@ -76,8 +76,7 @@ int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windo
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
 /* Continue without the head of a snapshot: declare that the loaded KV entries belong to tokens id[0 .. n). marks[n]
  * tells how each token was computed (enum token_mark). Return the number of tokens that the sequence then has: the
- * policy
- * may accept fewer than n, and the next timeline_sync() prefills the others. On error return -1 and empty the
+ * policy may accept fewer than n, and the next timeline_sync() prefills the others. On error return -1 and empty the
  * timeline. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 

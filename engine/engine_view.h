@@ -111,7 +111,7 @@ struct cache_view {
 	float spread;
 	double seconds; /* number of seconds that it took to make this view */
 };
-/* Fill in *out. `cols` is the number of columns, 1 .. VIEW_COLS; a short sequence gets fewer. */
+/* Fill in *out. `cols` is the number of columns, from 1 to VIEW_COLS; a short sequence gets fewer. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
 /* Measure how rarely layers make a new selection under the policies refresh and recycled. Set stride[i], i < n, to
  * the mean number of generated tokens per selection of layer i since the timeline was opened; 0 = layer i has not

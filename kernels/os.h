@@ -1,10 +1,10 @@
-/* kernels/os.h - what weir asks of the system beyond POSIX. os_linux.c has it for Linux, os_posix.c for any other
- * system, by plain POSIX where that can do it and otherwise without the effect. Beside this header only the jail
- * (sessions/import/jail.c) and AMX (kernels/cpu/amx_permit.c) call Linux.
+/* kernels/os.h - functions of the operating system that weir uses beyond POSIX. os_linux.c implements them for Linux.
+ * os_posix.c implements them for any other system: with plain POSIX where possible, otherwise as functions without
+ * effect. Besides these files, only the jail (sessions/import/jail.c) and AMX (kernels/cpu/amx_permit.c) call Linux.
  *
- * `make OS=posix` builds the other side on Linux and hides what is Linux's alone (tests/lib/posix.h). No other system
- * has been tried. Also expected are memrchr(), strchrnul(), posix_fadvise(), posix_fallocate(), st_mtim, and qsort_r()
- * with the arguments of POSIX 2024, some of which macOS and older FreeBSD lack. */
+ * `make OS=posix` builds os_posix.c on Linux, and hides the declarations that only Linux has (tests/lib/posix.h). No
+ * other system has been tried. weir also expects memrchr(), strchrnul(), posix_fadvise(), posix_fallocate(), st_mtim,
+ * and qsort_r() with the arguments of POSIX 2024. macOS and older FreeBSD do not have all of these. */
 #ifndef WEIR_OS_H
 #define WEIR_OS_H
 

@@ -1,4 +1,4 @@
-/* kernels/os_linux.c - what weir asks of Linux (os.h). */
+/* kernels/os_linux.c - the functions of os.h for Linux. */
 #include "kernels/os.h"
 
 #ifdef __linux__

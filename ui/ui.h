@@ -106,7 +106,7 @@ void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 /* Requests to the application. */
 enum ui_what {
 	UI_SEND, /* run `text`, a message or /command from the user */
-	UI_STOP, /* stop the running answer, or stop reading a document */
+	UI_STOP, /* stop the current answer, or stop reading a document */
 	UI_QUIT,
 	UI_SUSPEND, /* Ctrl-Z */
 	UI_REPAINT, /* the user pressed Ctrl-L: redraw everything */
@@ -124,7 +124,7 @@ enum ui_what {
 	UI_DELETE,
 	UI_UNDELETE, /* restore session `id`, which was deleted last */
 	UI_FIND,     /* search all sessions for the words in `text`, and call ui_sessions() with the matches */
-	/* post cache figures: none if `on` is 0, those of the bar or side panel if it is 1, all if it is 2 */
+	/* post cache figures; on = 0: none; on = 1: the figures of the bar or side panel; on = 2: all figures */
 	UI_PANEL,
 	/* use the mouse (`on` is 1) or leave it to the terminal (`on` is 0); if `id` is 1, also save this as the user's
 	 * setting */
@@ -182,7 +182,7 @@ struct ui_status {
 	/* `evicted` counts the tokens evicted in all layers and KV heads. `thinned` counts those evicted in only some
 	 * of them. */
 	int32_t evicted, thinned;
-	double tps; /* decode speed of the last or running answer; 0 = none yet */
+	double tps; /* decode speed of the last or current answer; 0 = none yet */
 	/* kv_bytes is the size of the KV cache, and `memory` the memory of the process, both in bytes */
 	uint64_t kv_bytes, memory;
 };
@@ -411,8 +411,8 @@ int display_copy(struct display *, const char *text, size_t n);
 /* 1 if the terminal shows UTF-8; 0 if it shows only ASCII */
 int display_utf8(const struct display *);
 int display_colors(const struct display *); /* returns the number of colours that can be used; 0 = none */
-/* For an inline ui: erase the rows that the terminal would wrap anew when its size changes. The next display_show()
- * writes them again. */
+/* For an inline ui: erase the rows that the terminal would wrap again when its size changes. The next display_show()
+ * writes these rows again. */
 void display_hide(struct display *);
 int display_can_flow(const struct display *); /* 1 if the terminal can show inline grids */
 /* Return the escape sequences that reset the terminal. The string stays valid until the program ends; signal handlers

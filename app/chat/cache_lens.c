@@ -114,8 +114,8 @@ static void lens_of_streamed(struct cache_report *p, const struct conversation *
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Leave the text without a lens if none of its tokens is prefilled, or if its tokens have more bytes than the
-	 * text. */
+	/* Leave the text without a lens (its kept and evicted ranges) if none of its tokens is prefilled, or if its
+	 * tokens have more bytes than the text. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;

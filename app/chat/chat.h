@@ -60,7 +60,7 @@ struct front {
 	/* End the answer. rc: 0, or -1 if the turn failed. Returns rc; or -1 with *err set, if the answer could not be
 	 * written. */
 	int (*turned)(struct chat *, const struct turn *, int rc, struct err *);
-	/* Show all messages anew: a session or another variant was loaded, or reasoning is shown or hidden from now
+	/* Show all messages again: a session or another variant was loaded, or reasoning is shown or hidden from now
 	 * on. */
 	void (*came_back)(struct chat *);
 	/* Show how far a growing file or pipe was read (/stream). reading: NULL when reading has stopped. */
@@ -97,9 +97,9 @@ struct chat {
 	/* text of the progress while pages are recognised; "" = no page is being recognised */
 	struct str recognising;
 	struct session_log *log; /* NULL: the conversation is not stored */
-	/* The search index of the documents; NULL until the first search. index_kept: 1 = the index is in the session's
-	 * store; 0 = it is in memory. index_from: number of bytes at the beginning of growing texts that this index
-	 * does not contain. */
+	/* The search index of the documents; NULL until the first search. index_kept is 1 if the index is in the
+	 * session's store, and 0 if it is in memory. index_from is the number of bytes at the beginning of growing
+	 * texts that this index does not contain. */
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
@@ -118,7 +118,7 @@ struct chat {
 	const struct front *front;
 	void *ud; /* data of the front end */
 	int interactive;
-	int anyway;           /* 1 = the running turn leaves the documents out */
+	int anyway;           /* 1 = the current turn omits the documents */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (shell_command.c) */
 	struct str role;      /* name of the role in force, or empty (roles.c) */
@@ -126,11 +126,11 @@ struct chat {
 	/* number of messages that were loaded from the session; weir does not know which parts of them were pasted */
 	size_t n_came_back;
 	int told_untyped;    /* 1 = the user was told that a pasted @FILE stays text */
-	int goes_on;         /* 1 = the running turn extends the last answer */
+	int goes_on;         /* 1 = the current turn extends the last answer */
 	int hides, thinking; /* `hides` is 1 if reasoning is not shown; `thinking` is 1 while the model is reasoning */
 	struct reasoning think;
 	struct str shown; /* next bytes of the answer to show, without reasoning */
-	/* number of bytes of the running answer that were searched for a closing mark of reasoning */
+	/* number of bytes of the current answer that were searched for a closing mark of reasoning */
 	size_t close_seen;
 	/* Sessions that the user has deleted and can still restore (deferred_delete.c). */
 	struct deleted {
@@ -151,7 +151,7 @@ struct chat {
 	/* number of documents that have replaced an older version of the same file since the last prefill */
 	size_t replaced;
 	int forgetting; /* 1 = documents are being removed because their files no longer exist */
-	int n_noticed;  /* number of files of the running files_read() for which the user was shown a warning */
+	int n_noticed;  /* number of files of the current files_read() for which the user was shown a warning */
 	/* Finished summaries, if no session stores the conversation (cmd_summarize.c). */
 	struct kept_summary {
 		char key[SUMMARY_KEY];
@@ -175,7 +175,7 @@ void notice(struct chat *, const char *fmt, ...) __attribute__((format(printf, 2
 void chat_error(struct chat *, const struct err *);
 /* Run what the user typed: a message or a command. */
 void chat_take(struct chat *, struct str *text);
-/* Ask a question and show the answer. text: the question; NULL: answer the last question again. */
+/* Ask the question `text` and show the answer. If `text` is NULL, answer the last question again. */
 void chat_turn(struct chat *, const char *text, size_t n);
 /* Repeat the last question without the documents, because no document answered it (/anyway). */
 void chat_turn_anyway(struct chat *);
@@ -198,7 +198,7 @@ int chat_documents(struct chat *, const char *path_or_dash, struct err *);
 int chat_document_bytes(struct chat *, const char *name, const char *bytes, size_t n, struct err *);
 
 struct slash {
-	const char *name, *aliases; /* aliases: words separated by blanks */
+	const char *name, *aliases; /* `aliases` has words separated by blanks */
 	const char *args, *help;
 	/* The state in which the command may run if the user types it during an answer. ALLOWED: it runs at once,
 	 * between two tokens. */

@@ -90,7 +90,7 @@ int folders_look(struct chat *);
 struct folder *folder_add(struct conversation *, char *path);
 /* Remove a folder; its documents stay. */
 void folder_remove(struct conversation *, struct folder *);
-/* Return the opened folder that a file belongs to: the innermost one that contains it. NULL = none. */
+/* Return the innermost opened folder that contains a file, or NULL. */
 struct folder *folder_of(const struct conversation *, const char *path);
 /* Find a file in f->left, the sorted list of files that are treated specially (struct folder_file). Returns NULL if the
  * list does not have it. */
@@ -148,7 +148,7 @@ void sources_below(struct chat *);
 enum { PROMPT_MOST = 1 << 20 }; /* maximum number of bytes of a prompt file */
 /* Append the path of a folder such as "weir/prompts", below the user's config folder. Returns 0 or -1. */
 int prompt_folder(const char *folder, struct str *path);
-/* Set *path to that of the file NAME.md in a folder. Returns 1 if it can be read, else 0. */
+/* Set *path to the path of the file NAME.md in a folder. Returns 1 if the file can be read, else 0. */
 int prompt_file(const char *folder, const char *name, size_t n, struct str *path);
 /* Append the name of each prompt file in the folder, with `head` before it, to the list (*name)[count]. Skip names that
  * the list already has. Returns the list's new length; the list is sorted. */
@@ -201,10 +201,10 @@ int session_log_begin(struct session_log *, struct conversation *, struct err *)
 void session_log_unbind(struct session_log *, struct conversation *);
 /* Stop writing to the session, and delete it if it has neither messages nor documents. */
 void session_log_leave(struct session_log *);
-/* Store the settings of the session: its options, the cache policy and the system prompt. */
+/* Store the settings of the session: its options, its cache policy and its system prompt. */
 void session_log_settings(struct session_log *, const struct conversation *);
-/* Compute log->fingerprint (a hash of the model and everything else that a KV snapshot depends on). Call it before
- * each use, because the timeline may have changed. */
+/* Compute log->fingerprint (a hash of the model and all other properties on which a KV snapshot depends). Call this
+ * function before each use, because the timeline may have changed. */
 int session_log_fingerprint(struct session_log *, const struct conversation *, struct err *);
 /* Return the id of the last stored message; 0 = none. */
 int64_t session_log_head(const struct conversation *);

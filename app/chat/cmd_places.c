@@ -159,8 +159,8 @@ static int find_heading_number(const struct document *d, size_t number, struct f
 	return 0;
 }
 
-/* Find a heading by its words. A heading with exactly these words is best; then the first that begins with them;
- * then the first that contains them. */
+/* Find a heading by its words. A heading with exactly these words is best; otherwise return the first heading that
+ * begins with them; otherwise the first heading that contains them. */
 static int find_heading(const struct document *d, const char *words, struct found_place *out)
 {
 	size_t n = strlen(words);

@@ -96,7 +96,7 @@ void slash_rename(struct chat *c, char *arg)
 
 	if (chat_unkept(c))
 		return;
-	chat_delete_due(c, 1); /* a deleted session that is still on the disk may have the new name */
+	chat_delete_due(c, 1); /* a deleted session may have the new name, because it is still on the disk */
 	rc = *arg ? session_log_rename(c->log, &c->conv, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
 	command_done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }

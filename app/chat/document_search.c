@@ -37,7 +37,7 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index, if it is not open yet. Open it anew in two cases:
+/* Open the index, if it is not open yet. Open it again in two cases:
  * - The result of in_store() has changed: the index moves between the store and memory.
  * - TEXT_SEARCHED more bytes of growing files are no longer searched: the new index is built without these bytes, which
  *   frees memory. */

@@ -168,8 +168,8 @@ static int look_open(struct look *l, struct err *e)
 		return -1;
 	look_track(l);
 	look_compare(l);
-	/* A document will be dropped or replaced. Files that were skipped because their name and text equal those of a
-	 * document must be compared again. */
+	/* A document will be dropped or replaced. If the name and text of a skipped file equal those of this document,
+	 * the file must be compared again. */
 	if (l->n_gone + l->n_changed && left_drop(l->f, 's'))
 		look_compare(l);
 	return 0;
@@ -184,7 +184,7 @@ static void look_close(struct look *l)
 	free(l->gone);
 }
 
-/* Append what has changed: "folder 'notes': 2 changed, 1 new, 1 gone: read anew". Appends nothing if the folder is
+/* Append what has changed: "folder 'notes': 2 changed, 1 new, 1 gone: read again". Appends nothing if the folder is
  * unchanged. */
 static void look_describe(const struct look *l, struct str *out)
 {

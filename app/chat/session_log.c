@@ -18,8 +18,7 @@ static int session_wanted(const struct options *o)
 }
 
 /* Add n=4 (four rings) to the cache policy of an old session. Old versions of weir did not store n if its value was 4,
- * which was the
- * default then. */
+ * which was the default then. */
 static void migrate_default_rings(struct str *kv)
 {
 	size_t name = strcspn(kv->p, ":");

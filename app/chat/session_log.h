@@ -42,8 +42,7 @@ int session_log_saved(const struct session_log *, struct str *out, struct err *)
 /* ---- commands of the user ---- */
 
 /* Lock a session for writing. If `wait` is 1, wait until the session is free or the user interrupts. Returns 0 or -1.
- * If another
- * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
+ * If another weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
 /* Switch from the current session to another one, after session_log_hold() for that session. Its result `by` is 0 if
  * this process has locked the session. If `by` is not 0, another process writes the session, and this one opens it

@@ -84,8 +84,8 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Return a sentence for the user after a turn that was stopped before its answer began. It says what became of the
- * question. */
+/* Return a sentence for the user after a turn that was stopped before its answer began. It tells the user whether the
+ * question was kept. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)

@@ -1,4 +1,4 @@
-/* app/conversation/answerer.c - functions that serve both a model in this process and a model on a server
+/* app/conversation/answerer.c - functions for both a model in this process and a model on a server
  * (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 

@@ -6,8 +6,7 @@
  * other tokens.
  *
  * The prefix consists of the system prompt and the documents that are read whole. A streamed message is a text that is
- * prefilled
- * while it is read from a stream (a pipe or file); the next question is appended to it. */
+ * prefilled while it is read from a stream (a pipe or file); the next question is appended to it. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
 
@@ -48,7 +47,7 @@ struct answer_source {
 	int found;
 	double score; /* score of the search */
 	int sent;     /* 1 = the passage was in the prompt */
-	/* this passage's share of the attention on all documents, 0 .. 1; < 0 = unknown or not comparable */
+	/* this passage's share of the attention on all documents, from 0 to 1; negative = unknown or not comparable */
 	double share;
 };
 struct answer_sources {
@@ -243,9 +242,10 @@ struct conversation {
 	const struct options *o;
 	/* sampling settings, and the random generator, whose state is kept from turn to turn */
 	struct sampling sampling;
-	struct tokens given;            /* tokens with which the answer is forced to begin */
-	int guarded;                    /* 1 = a sentence of the answer is shown only if all turn hooks allow it */
-	struct sampling_choice sampled; /* sampling settings in force; each of them says where its value is from */
+	struct tokens given; /* tokens with which the answer is forced to begin */
+	int guarded;         /* 1 = a sentence of the answer is shown only if all turn hooks allow it */
+	/* the current sampling settings, each with the place where its value comes from */
+	struct sampling_choice sampled;
 	struct str system;
 	int has_system;
 	char *kv; /* cache policy that was set during the conversation; NULL = the policy of the options */
@@ -414,8 +414,7 @@ int32_t tokens_in_cache(const struct timeline_stats *);
  * heads. Returns 1; 0 if nothing was evicted. */
 int describe_evicted(const struct timeline_stats *, struct str *out);
 /* Append the tokens of the whole conversation to *out. If `reply_head` is 1, also append the tokens with which the
- * template
- * begins an answer. */
+ * template begins an answer. */
 int conversation_render(struct conversation *, int reply_head, struct tokens *out, struct err *);
 /* Prefill documents and messages now, before the next question is asked. Returns the number of tokens computed, or -1.
  * After ERR_CANCELLED the next turn prefills the rest. */

@@ -91,7 +91,7 @@ void document_forget_before(struct document *);
 
 /* ---- documents.c: the documents of a conversation ---- */
 
-/* Decide anew which documents are prefilled whole. Call this after a change of the model or of --docs. */
+/* Decide again which documents are prefilled whole. Call this after a change of the model or of --docs. */
 void documents_choose(struct conversation *);
 /* Insert a dropped document again, at index i, and emit EVENT_DOCUMENT_PUT_BACK. On success the conversation owns the
  * members of *document. Returns 0, or -1 without a change if the document does not fit. */

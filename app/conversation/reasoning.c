@@ -30,7 +30,8 @@ static void words_count(struct reasoning *t, const char *p, size_t n)
 	}
 }
 
-/* Compare p[0 .. n) with a mark: 1 = p begins with the mark; -1 = p is a proper prefix of the mark; 0 = neither. */
+/* Compare p[0 .. n) with a mark. Returns 1 if p begins with the mark, -1 if p is a proper prefix of the mark, else
+ * 0. */
 static int is_mark(const char *p, size_t n, const char *mark)
 {
 	size_t len = strlen(mark);

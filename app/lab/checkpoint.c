@@ -1,10 +1,10 @@
 /* app/lab/checkpoint.c - stores the finished results of an evaluation, so that a stopped run can continue (--resume
  * FILE).
  *
- * Each result is one line of JSON with two members: "piece", the key, and "result". The key is an object of everything
- * that determines the result: model, version, cache policy, settings and text. A result is used only if its key is
- * equal byte for byte, so one file can serve different commands. If a crash has cut the last line short, the line is
- * removed. */
+ * Each result is one line of JSON with two members: "piece", the key, and "result". The key is an object with all
+ * properties that determine the result: model, version, cache policy, settings and text. A result is used only if its
+ * key is equal byte for byte, so one file can serve different commands. If a crash has cut the last line short, the
+ * line is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

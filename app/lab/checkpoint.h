@@ -6,7 +6,7 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-/* A stored result and its key, a JSON object of everything that determines the result. Both point into
+/* A stored result and its key, a JSON object with all properties that determine the result. Both point into
  * checkpoint.text. */
 struct finished {
 	struct jv key, result;

@@ -40,7 +40,7 @@ struct corpus {
 	struct str essay;                  /* the essays, with single blanks; empty = no essays were given */
 	struct spans sentence;             /* sentences of the essay */
 	struct questions squad, hotpot;
-	const struct given_set *set; /* prompts from the user's files for the running task (given.h), or NULL */
+	const struct given_set *set; /* prompts from the user's files for the current task (given.h), or NULL */
 };
 /* Load word lists, essays and questions. `path` is NULL, or a text file, which is used as an essay, or a folder with
  * any of these files: adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json,

@@ -14,7 +14,7 @@ enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN
 /* A prompt. `head` is the beginning of the answer, which the model is given. */
 struct item {
 	struct str prompt, head;
-	struct words ref; /* owned: the right answers */
+	struct words ref; /* the right answers, owned by the item */
 };
 struct given_set {
 	char name[TASK_NAME];

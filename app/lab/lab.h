@@ -33,21 +33,22 @@ struct lab_options {
 	int32_t layer, head; /* `plot`: layer (-1 = the middle layer) and KV head (-1 = the mean of all heads) */
 	/* Options of the commands that evaluate texts. The default of `skip` is 1; the default of the others is 0. */
 	int32_t tokens, window, skip, last, offset, curve;
-	/* recovery: number of KV entries that every policy must read; 0 = each policy keeps its own setting */
+	/* for `recovery`, the number of KV entries that every policy must read; 0 = each policy keeps its own
+	 * setting */
 	int32_t entries;
-	const char *draw;  /* plot: "matrix" or "span"; NULL = matrix */
-	const char *tried; /* tune: the values to try, "KEY=VALUE,VALUE,..." */
-	const char *tasks; /* ruler: names of tasks, separated by commas; NULL = all tasks */
+	const char *draw;  /* for `plot`: "matrix" or "span"; NULL = matrix */
+	const char *tried; /* for `tune`: the values to try, "KEY=VALUE,VALUE,..." */
+	const char *tasks; /* for `ruler`: names of tasks, separated by commas; NULL = all tasks */
 	/* ruler, passkey, chain, needle, answers: lengths of a prompt together with its answer, in tokens */
 	struct int_list len;
 	/* Number of samples of a task, of windows of a text, or of questions. The task `needle` has this number of
 	 * samples for each length and depth. */
 	int32_t samples;
 	int late;                           /* ruler, needle: 1 = policies select before the question is read */
-	int32_t depths;                     /* needle: number of depths */
+	int32_t depths;                     /* for `needle`: number of depths */
 	int32_t block, rows, crops, epochs; /* settings of `eval predictor train`, see predictor_settings */
-	const char *questions;              /* ask: the file of questions */
-	int32_t seeds;                      /* ask: how often each question is asked */
+	const char *questions;              /* for `ask`: the file of questions */
+	int32_t seeds;                      /* for `ask`: how often each question is asked */
 	/* file with finished results, or with the state of a training; NULL = none */
 	const char *resume;
 	/* Settings of weir train (train_settings). The file `held` is the held-out text. `type` is "f16" or "f32". If

@@ -242,7 +242,7 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 }
 
 /* Append the output line of policy number k. kept[i] is the share of layers and KV heads that have kept token i, scaled
- * to 0 .. 255. */
+ * to a number from 0 to 255. */
 static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 {
 	const char *kv = p->kvs.v[k];

@@ -36,7 +36,7 @@ struct ppl {
 	struct score score[LIST_MAX]; /* [kvs.n] sums of each policy */
 	struct progress progress;
 	size_t text_tokens, base; /* number of tokens of the text; index of the current window's first token */
-	int nth;                  /* index in order[] of the policy that is running */
+	int nth;                  /* index in order[] of the current policy */
 };
 
 static void reading_show(size_t at, void *ud)

@@ -1,4 +1,4 @@
-/* app/lab/score.h - for app/lab only: scores of answers, 0 .. 1, their means and standard errors. */
+/* app/lab/score.h - for app/lab only: scores of answers, from 0 to 1, their means and standard errors. */
 #ifndef WEIR_EVAL_SCORE_H
 #define WEIR_EVAL_SCORE_H
 

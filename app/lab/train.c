@@ -24,8 +24,7 @@ struct training {
 	struct train_settings s;
 	struct tokens text, held;
 	int n_held;
-	/* [before, after][mask][n_held] the loss of each window; the first index says whether it was measured before or
-	 * after the training */
+	/* [before, after][mask][n_held] the loss of each window, measured before and after the training */
 	double *loss[2][MASKS];
 	struct progress progress;
 };

@@ -52,7 +52,7 @@ static void check_keep(const char *gpu, const char *why)
 	if (!file_read(&path, &text) && !make_parents(path.p)) {
 		clean_line(why ? why : PASSED, strlen(why ? why : PASSED), &line);
 		str_addf(&line, "\t%s\n", gpu);
-		/* If the file would exceed FILE_MOST or could not be read, begin it anew. */
+		/* If the file would exceed FILE_MOST or could not be read, begin an empty file. */
 		anew = !text.n || text.n + line.n > FILE_MOST ? O_TRUNC : 0;
 		fd = open(path.p, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | anew, 0600);
 		if (fd >= 0) {

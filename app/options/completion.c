@@ -3,8 +3,7 @@
  * `weir completion SHELL` prints a script that the user loads into the shell. At each Tab the script runs `weir
  * __complete WORD ...`. The words are the command line up to the cursor, without the program's name; the last word is
  * the one to complete. Each line of the output is an offered word, a tab and the word's help. The line ":files" asks
- * the
- * shell to complete file names. */
+ * the shell to complete file names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -135,8 +135,8 @@ struct options {
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory that the KV cache may use; 0 = no limit */
-	/* Each token of a prompt reads only those KV entries that together get about this share of the attention, 0 ..
-	 * 1. If it is 1, the token reads all entries */
+	/* Each token of a prompt reads only those KV entries that together get about this share of the attention, from
+	 * 0 to 1. If it is 1, the token reads all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;

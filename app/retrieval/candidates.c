@@ -31,8 +31,7 @@ static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
 /* For questions like "who is X": additional score of passages that have all words of X. The unit is one standard
  * deviation of the similarity. The first such passage of the text gets INTRODUCED units; each later one gets
  * INTRODUCED_LATER times the score of the one before it. Measured on 20 such questions: the right passage comes first
- * for 16 of them; without
- * this score, for 12. */
+ * for 16 of them; without this score, for 12. */
 static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
 /* Lower limit of the standard deviation of bm25. Without it, the deviation would be 0 if no passage has a word of the
  * question. */
@@ -61,9 +60,9 @@ static const double WEAK_BELOW = 0.4;
 static const double CONTENTS = 0.25;
 enum { CONTENTS_AMONG = 20 };
 
-/* The highest score of a passage for words of the last turn (passage_candidate.lean). It is a
- * multiple of rarest_word(). LEAN_REFERS applies to a question that refers to earlier messages ("he", "that"). LEAN
- * applies to other questions; it is small, so that it only decides between passages of nearly equal score. */
+/* The highest score of a passage for words of the last turn (passage_candidate.lean). It is a multiple of
+ * rarest_word(). LEAN_REFERS applies to a question that refers to earlier messages ("he", "that"). LEAN applies to
+ * other questions; it is small, so that it only decides between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 /* upper limit of passage_candidate.lean, as a share of the best bm25 that a passage has for the question's words */
 static const double LEAN_MOST = 0.75;

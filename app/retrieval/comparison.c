@@ -3,7 +3,7 @@
  *
  * The reader scores one passage at a time. For "Which tower is taller, X or Y?" it gives low odds to the passage
  * with the height of X and to the passage with the height of Y, because neither of them answers the question alone.
- * So its odds cannot refuse such a question.
+ * So the reader's odds cannot refuse such a question.
  *
  * A name is a group of words with capitals, and numbers between them. A word that was typed without a capital
  * counts, too, if it is no function word and one of the passages writes it with a capital inside a sentence. */

@@ -9,8 +9,8 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* SINKS: number of tokens at the beginning of the prompt that are skipped. They draw attention whatever they contain
- * (attention sinks).
+/* SINKS: number of tokens at the beginning of the prompt that are skipped. They get much attention, whatever text they
+ * have (attention sinks).
  *
  * BEST: number of passages that are kept. TEXT_MOST: maximum number of bytes of a passage's text in JSON.
  *

@@ -23,8 +23,8 @@ enum {
 	/* number of passages that are encoded between two progress reports; 16 passages take 0.2 s on two cores with
 	 * AVX-512 */
 	AT_ONCE = 16,
-	/* If there are more passages than this, the search uses words alone. Encoding this number of passages takes 7
-	 * minutes, once, on two cores with AVX-512. */
+	/* If there are more passages than this, the search uses only words, not vectors. Encoding this number of
+	 * passages takes 7 minutes, once, on two cores with AVX-512. */
 	PASSAGES_MOST = 40000,
 	PASSAGES_MOST_C = 400, /* PASSAGES_MOST on a processor without SIMD kernels */
 };

@@ -69,12 +69,9 @@ int question_is_own(const char *question, size_t n)
 
 /* ---- who or what is X ---- */
 
-/* Words of questions like "who is X", in English, German, French and Spanish.
- * askers:     question words;
- * contracted: question words joined with "is";
- * being:      forms of "to be";
- * leading:    words that may come before the question word;
- * filler:     words that are not part of X. */
+/* Words of questions like "who is X", in English, German, French and Spanish. `askers` has question words; `contracted`
+ * has question words joined with "is"; `being` has forms of "to be"; `leading` has words that may come before the
+ * question word; `filler` has words that are not part of X. */
 static const char
 	askers[] = " who what wer was qui qu quoi qui\xc3\xa9n quien qu\xc3\xa9 que ",
 	contracted[] = " whos whats ", being[] = " is are was were ist sind war est es son s ",

@@ -12,8 +12,8 @@ enum {
 };
 
 /* A sentence: bytes [from, to) of message number `msg`. `score` is its bm25. `shared` is the number of words that it
- * shares with the question. `covered` is the sum of the idf of the shared words, divided by that of all words of the
- * question: 0 .. 1. */
+ * shares with the question. `covered` is the sum of the idf of the shared words, divided by the sum of the idf of all
+ * words of the question. It is from 0 to 1. */
 struct best {
 	size_t msg, from, to;
 	double score, covered;

@@ -185,10 +185,10 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Set turn->tells to the sentence to recall: the best sentence of the turn. A question is not worth recalling. So if
- * the best sentence is a question, take the best sentence of the answer, or the beginning of the answer if none of its
- * sentences has a score. Also halve the turn's score, unless the answer alone gives the turn a higher score. If there
- * is no answer, the turn is not recalled: its score becomes 0. */
+/* Set turn->tells to the sentence to recall: the best sentence of the turn. If the best sentence is a question, take
+ * instead the best sentence of the answer, or the beginning of the answer if none of its sentences has a score. Also
+ * halve the turn's score, unless the answer alone gives the turn a higher score. If there is no answer, the turn is not
+ * recalled: its score becomes 0. */
 static void find_recalled_sentence(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

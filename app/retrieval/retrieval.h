@@ -35,7 +35,8 @@ struct source {
 	size_t quote, quote_end; /* byte range of the passage's best sentence */
 	/* byte range of the words that answer the question; 0, 0 = unknown */
 	size_t answer, answer_end;
-	/* 1 = the best sentence probably answers the question alone, because it has most words of the question */
+	/* 1 = the best sentence probably answers the question without its neighbours, because it has most words of the
+	 * question */
 	int sure;
 	/* byte range of the document's title, which is sent with the passage; 0, 0: no title */
 	size_t title, title_end;
@@ -57,8 +58,7 @@ struct sources {
 };
 
 /* Score all passages of the documents for a question, like passages_score() (sessions/store/store.h). *index receives
- * the
- * index that was searched, which also stores the vectors of the passages. Returns 0 or -1. */
+ * the index that was searched, which also stores the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
 enum { ENCODING_ON, ENCODING_STOP, ENCODING_LATER };
@@ -137,7 +137,7 @@ struct recalls {
 };
 
 /* Index the text of a message. *number receives a number for the text; equal texts get equal numbers. If `anew` is 1,
- * empty the index first. */
+ * empty the index before that. */
 typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
 /* Find the sentences of all indexed texts that share a word with the question. The caller frees *out. Bit i of *words
  * is 1 if word i of the question was searched for, and 0 if it is too common. */
@@ -175,7 +175,7 @@ const struct facts *facts_of(const struct conversation *);
 /* A passage that the last answer attended to: bytes [from, to) of the body of document number `doc`. */
 struct evidence {
 	size_t doc, from, to;
-	double share; /* this passage's share of the attention mass on all passages, 0 .. 1 */
+	double share; /* this passage's share of the attention mass on all passages, from 0 to 1 */
 };
 enum { EVIDENCE_MOST = 5 };
 struct evidence_list {

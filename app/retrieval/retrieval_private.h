@@ -111,9 +111,9 @@ int passage_is_contents(const struct document *, size_t from, size_t to);
 /* ---- meaning.c ---- */
 
 /* The texts that are compared with the passages. text[0] is the question. If the question refers to earlier messages
- * ("he", "that"), text[1] is the user's last message followed by the question; otherwise text[1] is empty. Many
- * questions with a pronoun can be understood alone, others only after that message. So the mean of the vectors of both
- * texts is used. */
+ * ("he", "that"), text[1] is the user's last message followed by the question; otherwise text[1] is empty. Some
+ * questions with a pronoun can be understood without text[1], others cannot. So the mean of the vectors of both texts
+ * is used. */
 struct asked {
 	struct str text[2];
 };

@@ -221,7 +221,7 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 /* The words that are needed to check the citation marks ("[1]") of an answer. */
 struct marked {
 	const struct answer_sources *list;
-	/* `all` has the words of everything the model was given, `said` the words of the user's messages */
+	/* `all` has the words of all texts that the model was given, `said` the words of the user's messages */
 	struct given all, said;
 	/* for each passage: its words, and the words of its page label and heading */
 	struct given source[ANSWER_SOURCES_MOST];
@@ -277,8 +277,8 @@ static int given_by_marks(const struct marked *m, uint32_t sources, struct word 
 	return given;
 }
 
-/* Check the sentence in text[from .. at), which the citation marks text[at .. end) follow. Append those of its numbers
- * and names that the cited passages do not have. */
+/* Check the sentence in text[from .. at), which the citation marks text[at .. end) follow. Append those numbers and
+ * names of the sentence that the cited passages do not have. */
 static void sentence_check(const struct marked *m, uint32_t sources, const char *text, size_t from, size_t at,
                            size_t end, struct str *out)
 {

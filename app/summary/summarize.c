@@ -104,7 +104,7 @@ static int choose_sizes(struct maker *m, struct err *e)
 
 /* ---- one prompt ---- */
 
-/* Set key to a hash of everything that determines the result of a prompt. */
+/* Set key to a hash of all properties that determine the result of a prompt. */
 static void prompt_key(const struct maker *m, const struct str *prompt, int32_t words, char key[SUMMARY_KEY])
 {
 	const struct engine_info *info = engine_info(m->engine);

@@ -131,7 +131,7 @@ void signals_leave_no_core(void);
 /* Save the terminal's state, which is restored if a signal ends the program. The control sequence `reset` is then
  * written, too; it must be a constant string. */
 void signals_save_terminal(int fd, const char *reset);
-/* Stop the running answer or work, as SIGINT does. */
+/* Stop the current answer or work, as SIGINT does. */
 void signals_stop(void);
 int signals_fd(void);
 void signals_drain(void);
@@ -140,7 +140,7 @@ int signals_take_resize(void);
 int signals_take_stop(void); /* returns 1 if SIGTSTP has come while a prompt waited for a key */
 int signals_quit(void);      /* returns the number of the signal SIGTERM or SIGHUP if one has come; 0 = none has come */
 int signals_working(void);   /* returns 1 while work runs, between signals_work(1) and signals_work(0) */
-int signals_stopped(void);   /* returns 1 if a signal or signals_stop() has stopped the running answer or work */
+int signals_stopped(void);   /* returns 1 if a signal or signals_stop() has stopped the current answer or work */
 
 /* ---- the answer (answer.c) ---- A model's text may contain control sequences, and arrives in parts that may end
  * inside a UTF-8 character. The filter (clean_text) keeps an incomplete character until the next part. An incomplete

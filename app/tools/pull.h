@@ -89,7 +89,7 @@ struct fetched {
  * fetching the file, or if a different file already has the final name. */
 int fetched_open(struct fetched *, const struct hub_repo *, const struct hub_file *, const char *folder,
                  struct progress *, struct err *);
-/* Fetch everything before the weights. */
+/* Fetch all bytes before the weights. */
 int fetched_head(struct fetched *, struct err *);
 /* Fetch the rest of the file and check its checksum. */
 int fetched_rest(struct fetched *, struct err *);

@@ -1,8 +1,8 @@
 /* app/tools/pull_file.c - fetches one file of a model, and resumes after every interruption (pull.h).
  *
  * The partial file is called NAME.gguf.SUM.part; programs do not take such a file for a model. SUM is the beginning of
- * the SHA-256 of the whole file: so if the server has another version of the file, the download begins anew. A complete
- * file with the right checksum is renamed to NAME.gguf. */
+ * the SHA-256 of the whole file: so if the server has another version of the file, the download begins again. A
+ * complete file with the right checksum is renamed to NAME.gguf. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
 
@@ -325,7 +325,7 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
 			/* the partial download has more bytes than the server's file, so it belongs to another version:
-			 * begin anew */
+			 * begin again */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;

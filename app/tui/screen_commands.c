@@ -452,13 +452,13 @@ void tui_take(struct tui *t, struct str *text)
 	}
 	if (!e.code && !s) {
 		/* A command that only shows something becomes a JOB_LOOK, so that it need not wait for the end of the
-		 * running answer. */
+		 * current answer. */
 		worker_do(t->worker, t->working && only_looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		/* the running answer must stay at the end of the transcript, so show the error in the status row
+		/* the current answer must stay at the end of the transcript, so show the error in the status row
 		 * instead */
 		ui_say(t->ui, e.msg);
 	} else if (e.code) {

@@ -88,7 +88,7 @@ void tui_repaint(struct tui *);
 void tui_take_events(struct tui *); /* handle all waiting events, and show the newest status and cache figures */
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
-/* tell the user about a copy to the clipboard that has ended; if `wait` is 1, first wait until the running copy ends */
+/* tell the user about a copy to the clipboard that has ended; if `wait` is 1, first wait until the current copy ends */
 void tui_copy_end(struct tui *, int wait);
 void tui_suspend(struct tui *); /* handle Ctrl-Z: stop the process until the shell continues it */
 /* screen_commands.c */

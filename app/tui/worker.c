@@ -171,7 +171,7 @@ int worker_stop(struct worker *w)
 {
 	int dropped = 0;
 
-	/* The lock keeps the next job from starting, so only the running job is cancelled. */
+	/* The lock prevents the next job from starting, so only the current job is cancelled. */
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; (w->job_end = p, *p);) {
 		struct job *job = *p;

@@ -91,7 +91,7 @@ void event_free(struct event *);
 enum { HIDDEN_MOST = 32 };
 struct worker_status {
 	int working;   /* what runs, as enum worker_work; 0 = nothing */
-	char verb[64]; /* name of the running work: "reading", "answering" */
+	char verb[64]; /* name of the current work: "reading", "answering" */
 	int open;      /* 1 = a message of the user may interrupt the work */
 	/* Progress of a prefill: `done` of `total` tokens are in the cache, and `had` of them were there before the
 	 * prefill. */
@@ -126,7 +126,7 @@ int worker_start(struct worker *, struct err *);
  * worker_start(). */
 void worker_still(struct worker *);
 void worker_do(struct worker *, enum job_what, int64_t id, const char *text, size_t n);
-/* Stop the running work within 100 ms, and drop all waiting jobs except small ones. Returns how many messages and
+/* Stop the current work within 100 ms, and drop all waiting jobs except small ones. Returns how many messages and
  * commands (JOB_LINE) were dropped. */
 int worker_stop(struct worker *);
 /* Return a file descriptor. It is readable while there is something to take: events, a new status, or new figures. */

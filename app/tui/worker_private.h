@@ -33,7 +33,7 @@ struct worker {
 	/* the reading end of a pipe, which is readable while the main thread has events or figures to take */
 	int fd;
 	int signal_fd;    /* the other end of the pipe */
-	atomic_int stop;  /* 1 = the running work must end */
+	atomic_int stop;  /* 1 = the current work must end */
 	atomic_int panel; /* which figures of the cache are reported; for the values, see worker_panel() */
 
 	pthread_mutex_t lock; /* protects all members from here to cache_fresh */

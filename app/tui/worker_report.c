@@ -78,7 +78,7 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 		describe_cache(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
-			/* The timeline's own figures already count all tokens of the running prefill. So report the
+			/* The timeline's own figures already count all tokens of the current prefill. So report the
 			 * tokens prefilled so far instead. */
 			s.seen = s.kept = w->reading;
 		double spent = now_seconds() - w->reading_since;

@@ -124,7 +124,8 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* 1 if the sentence p[begin..at) ends at `at`. Bytes at .. next - 1 are blanks. `end` is the length of the text. */
+/* 1 if the sentence p[begin..at) ends at `at`. The bytes from `at` to next - 1 are blanks. `end` is the length of the
+ * text. */
 static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
@@ -337,8 +338,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 
 /* ---- passages ---- */
 
-/* End the current passage, which has the sentences first .. count - 1 (members of *c). If it is long, divide it into
- * passages of about PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each passage. */
+/* End the current passage, which has the sentences from `first` to count - 1 (members of *c). If it is long, divide it
+ * into passages of about PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each passage. */
 static void end_passage(struct cutter *c)
 {
 	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;

@@ -82,8 +82,7 @@ static int is_kept(const struct attn_mass *f, int32_t array)
 }
 
 /* Return the index of the first array of sums, after the array with index `array`, that may be overwritten. The current
- * array
- * and arrays kept for rollbacks may not be overwritten. */
+ * array and arrays kept for rollbacks may not be overwritten. */
 static int32_t free_array(const struct attn_mass *f, int32_t array)
 {
 	for (array++; array < f->n_array && (array == f->now || is_kept(f, array)); array++)
@@ -181,8 +180,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t arrays, floa
 {
 	int32_t array = -1;
 
-	/* A step that fails may still write to its arrays of sums. So choose these arrays before the first
-	 * call that can fail. They never include the current array, so its sums survive. */
+	/* A step that fails may still write to its arrays of sums. So choose these arrays before the first call that
+	 * can fail. They never include the current array, so its sums survive. */
 	for (int32_t i = 0; i < arrays; i++)
 		f->next[i] = free_array(f, -1);
 	if (mass_scale(f, pos, n) || arrays_grow(f, 1 + MASS_POINTS + arrays, NULL))

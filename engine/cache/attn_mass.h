@@ -1,10 +1,10 @@
 /* engine/cache/attn_mass.h (private to engine/) - attention mass: the sum of the attention that each KV entry of a
  * bounded cache has received. When the rings are full, entries with little mass are evicted.
  *
- * The backend stores the sums of all entries in an array, f32 [heads][slots]. There are several such
- * arrays. A step of the model reads the current array and writes its new sums to another array; a step of drafted
- * tokens writes one array for each token. Committing the step makes the written array the current one, so a step that
- * is rolled back changes nothing. Up to MASS_POINTS older arrays are kept for rollbacks of committed tokens.
+ * The backend stores the sums of all entries in an array, f32 [heads][slots]. There are several such arrays. A step of
+ * the model reads the current array and writes its new sums to another array; a step of drafted tokens writes one array
+ * for each token. Committing the step makes the written array the current one, so a step that is rolled back changes
+ * nothing. Up to MASS_POINTS older arrays are kept for rollbacks of committed tokens.
  *
  * The host has a copy of the sums in struct rings (rings.h). The copy is updated only when the host needs the sums. */
 #ifndef WEIR_ATTN_MASS_H

@@ -23,7 +23,7 @@
 #include "engine/cache/select.h"
 
 enum step_kind {
-	STEP_READ,     /* prefill: the tokens belong to a prompt; the selector does not apply to them */
+	STEP_READ,     /* prefill: the tokens belong to a prompt, and the selector does not apply to them */
 	STEP_GENERATE, /* decode: one token; it attends to the KV entries that the selector selects */
 	STEP_VERIFY    /* check several drafted tokens; results have the same bits as decoding the tokens one by one */
 };
@@ -31,8 +31,8 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* `pos` is the number of tokens before the step; `n` is the number of tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* for a prefill step that only serves the selector and is rolled back (selector_ops.repeat): number of tokens
-	 * at its end that repeat earlier tokens; else 0 */
+	/* number of tokens at the end of a prefill step that repeat earlier tokens, if the step is only for the
+	 * selector and is rolled back (selector_ops.repeat); otherwise 0 */
 	int32_t repeated;
 	/* For a whole step, tried = n and index = 0. In a VERIFY step each drafted token selects its own KV entries, so
 	 * some functions get a struct step for a single one of these tokens. Then n is 1, `tried` is the number of
@@ -59,7 +59,7 @@ struct reading {
 	int n_seg;
 	/* the step's queries, rotated (RoPE) to read the region; NULL if there is no region */
 	const struct tensor *q;
-	/* number of slots of the region. The region is slots 0 .. n_slots - 1, from which the selector selects. It may
+	/* number of slots of the region. The region is the first n_slots slots, from which the selector selects. It may
 	 * include slots of tokens of this step. */
 	int32_t n_slots;
 	/* number of elements at the start of seg[] that list only slots of the region. It is 0 in a sliding-window
@@ -139,7 +139,7 @@ struct cache {
 	 * select from. */
 	int selecting;
 	struct observer *observers; /* linked list of observers, which the cache does not own */
-	struct step step;           /* the running step */
+	struct step step;           /* the current step */
 	/* `total` is the number of committed tokens; `read_end` was `total` after the last prefill (later tokens were
 	 * decoded) */
 	int32_t total, read_end;

@@ -36,8 +36,8 @@ static void all_selector_opened(struct cache *c)
 		return;
 	c->selecting = c->marked = 1;
 	c->tail = s->tail;
-	/* The size of prefill steps matters if the selector says so, or if the last step may have fewer tokens than the
-	 * selector observes. */
+	/* The size of prefill steps matters in two cases: the selector says so, or the last step may have fewer tokens
+	 * than the selector observes. */
 	c->steps_matter = (s->ops->steps_matter && s->ops->steps_matter(s)) || (s->tail > 1 && s->tail > c->chunk / 2);
 }
 

@@ -1,6 +1,6 @@
 /* engine/cache/select.h (private to engine/) - selection: which of the cached KV entries a decoded token reads.
  *
- * A selector selects from a *region*: slots 0 .. n - 1 of every KV head, where token i is in slot i and nothing is
+ * A selector selects from a *region*: the first n slots of every KV head, where token i is in slot i and nothing is
  * evicted. The region is the whole cache (own = 1) or the pinned prefix of a bounded cache (own = 0). If it is the
  * whole cache, its last slot is the slot of the decoded token itself. Before the attention of a decoded token is
  * computed, select() lists the slots that the token reads. Selection does not apply to prompt tokens, but a selector

@@ -1,7 +1,6 @@
 /* engine/lab/observe_rows.c - records rows of attention, to train the predictor network of `predict`. A row is recorded
  * for each of the last tokens of a prefill and for every decoded token, in each KV head of the layers without a sliding
- * window. A column
- * is a block of KV entries.
+ * window. A column is a block of KV entries.
  *
  * Each row is recorded in two forms. `top`, the input of the network: the largest probability over the block's entries
  * and over the query heads that share the KV head. `mass`: the share of attention on the block, mean over these query

@@ -23,10 +23,9 @@ struct lora {
 enum lora_target { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_TARGETS };
 
 /* The tensors of one layer, with their shapes [rows][cols]. If the member `data` of a tensor is NULL, the layer has no
- * such tensor. Vectors are
- * f32. In the shapes, "conv columns" means the result of layer_conv(), "mixed columns" the result of layer_mixed(),
- * and "value heads" attn_spec.n_value_head. The other names in the shapes are members of struct attn_spec (such as
- * value_dim, taps), struct ffn_spec (width, shared, n_expert) or struct hparams. */
+ * such tensor. Vectors are f32. In the shapes, "conv columns" means the result of layer_conv(), "mixed columns" the
+ * result of layer_mixed(), and "value heads" attn_spec.n_value_head. The other names in the shapes are members of
+ * struct attn_spec (such as value_dim, taps), struct ffn_spec (width, shared, n_expert) or struct hparams. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
 	/* `wq` is [n_head * head_dim][n_embd], or has twice this number of rows for gated attention; `wk` and `wv` are

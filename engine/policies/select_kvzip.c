@@ -235,9 +235,9 @@ static void scores_read(struct selector *s, int32_t layer, int32_t head)
 		f->buf[i] = from + i < FIRST ? INT32_MAX : f->buf[i] & INT32_MAX;
 }
 
-/* Among the scores whose upper 16 bits are `upper` (-1: all scores), count those of each lower (upper) digit. Then
- * return the largest digit d for which at least *keep scores have digit d or a larger one. Reduce *keep by the number
- * of scores with a larger digit. */
+/* Consider only the scores whose upper 16 bits are `upper`, or all scores if `upper` is -1. In the first case a score's
+ * digit is its lower 16 bits, in the second case its upper 16 bits. Return the largest digit d for which at least *keep
+ * of these scores have digit d or a larger one. Reduce *keep by the number of scores with a larger digit. */
 static uint32_t digit_cut(struct selector *s, int64_t upper, uint64_t *keep)
 {
 	struct kvzip *f = s->state;

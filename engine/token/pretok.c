@@ -1,4 +1,4 @@
-/* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words. The models' own software uses
+/* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they split text into words. The models' own software uses
  * regular expressions. Here each expression is written as a scanner, which takes linear time.
  *
  * The comment of each scanner quotes its regular expression, with one alternative on each line. The alternatives are

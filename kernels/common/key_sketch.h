@@ -15,9 +15,9 @@
  * - the scales of the 256 keys, f16
  * - 16 panels of 16 keys each
  * A panel is a sequence of units of 64 bytes. A unit has a lane of 32 bits for each of the 16 keys. A lane has the
- * codes of 32 / bits consecutive values of a key. Byte j (0 .. 3) of the lane has the codes of values j, j + 4, j + 8
- * ... of these, the first in its lowest bits. So a shift and a mask turn a unit into bytes with four consecutive values
- * of each key, as byte products need them. */
+ * codes of 32 / bits consecutive values of a key. Byte j (from 0 to 3) of the lane has the codes of values j, j + 4, j
+ * + 8 ... of these, the first in its lowest bits. So a shift and a mask turn a unit into bytes with four consecutive
+ * values of each key, as byte products need them. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 

@@ -234,8 +234,8 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Return value j (0 .. 255) of a block of TQ1_0: 0, 1 or 2. A byte holds up to five values. They are the first five
- * digits, in base 3, of the fraction byte / 256. The digits are stored in this order:
+/* Return value j (from 0 to 255) of a block of TQ1_0: 0, 1 or 2. A byte holds up to five values. They are the first
+ * five digits, in base 3, of the fraction byte / 256. The digits are stored in this order:
  * - Values 0 to 159: the first digits of bytes 0 to 31, then the second digits of these bytes, and so on to the fifth
  *   digits.
  * - Values 160 to 239: in the same way, the digits of bytes 32 to 47.

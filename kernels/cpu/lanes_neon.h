@@ -1,8 +1,7 @@
-/* kernels/cpu/lanes_neon.h (private to lanes.h) - the vectors of lanes.h on 64-bit ARM: NEON with 4 lanes, which
- * every such processor has. A product of bytes, four per lane, is one instruction if the file is compiled for
- * processors with dot products (neon_dot.c), and several instructions otherwise. vec_min, vec_max and functions that
- * end in _part behave
- * as in lanes_x86.h. */
+/* kernels/cpu/lanes_neon.h (private to lanes.h) - the vectors of lanes.h on 64-bit ARM: NEON with 4 lanes, which every
+ * such processor has. A product of bytes, four per lane, is one instruction if the file is compiled for processors with
+ * dot products (neon_dot.c), and several instructions otherwise. vec_min, vec_max and functions that end in _part
+ * behave as in lanes_x86.h. */
 #ifndef WEIR_CPU_LANES_NEON_H
 #define WEIR_CPU_LANES_NEON_H
 

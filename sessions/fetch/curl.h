@@ -32,8 +32,7 @@ struct curl_lib {
 /* Load libcurl once. Returns NULL with ERR_DOCUMENT if libcurl is not installed or cannot be initialised. */
 const struct curl_lib *curl_load(struct err *);
 /* Set the file of CA certificates: the path in SSL_CERT_FILE if it is set, else the path built into libcurl, else the
- * first file
- * that exists in a list of common paths. */
+ * first file that exists in a list of common paths. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- address.c ---- */

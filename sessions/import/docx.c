@@ -17,7 +17,7 @@
 
 struct style {
 	char *id, *based;
-	int level; /* level of a heading; 0 = the style is not that of a heading */
+	int level; /* level of a heading; 0 = the style is not one of headings */
 	int kept;  /* 1 = white space is kept, as in program text */
 	/* list and list level of paragraphs with this style; `num` is 0 if there is no list, and -1 if the list is
 	 * inherited */

@@ -214,8 +214,8 @@ static const struct item *item_of(const struct epub *b, const char *id)
 
 struct picture {
 	struct writer *w;
-	/* in_text: number of open elements inside text elements; skip: number of open elements inside <style> and the
-	 * like */
+	/* in_text is the number of open elements inside text elements; `skip` is the number of open elements inside
+	 * <style> and the like */
 	int in_text, skip;
 };
 

@@ -2,8 +2,8 @@
  *
  * If bytes beyond ASCII are next to each other, the script is not Latin. The text is decoded with every candidate
  * encoding, and the result that has the largest share of the frequent letters of its language wins. In Latin script,
- * bytes beyond
- * ASCII are isolated. There an encoding wins if nearly all its letters beyond ASCII belong to one language. */
+ * bytes beyond ASCII are isolated. There an encoding wins if nearly all its letters beyond ASCII belong to one
+ * language. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>

@@ -67,8 +67,8 @@ struct html {
 	 * link inside a superscript: if such a text begins with a digit, it is the number of a note. */
 	int raise;
 	int apart; /* 1: a floating element begins or ends directly before the next text */
-	/* `main` has the text ranges of the <main> elements that have ended, and `article` those of the <article>
-	 * elements. If such an element is open, the next entry already has the beginning of its range. */
+	/* `main` has the text ranges of the <main> elements that have ended, and `article` the text ranges of the
+	 * <article> elements. If such an element is open, the next entry already has the beginning of its range. */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
 	/* in_main is the number of open <main> elements; in_article is the number of open <article> elements */

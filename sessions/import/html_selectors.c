@@ -223,8 +223,8 @@ static const GumboNode *parent(const GumboNode *n)
 	return n->parent && n->parent->type == GUMBO_NODE_ELEMENT ? n->parent : NULL;
 }
 
-/* Match part[i] with the node, and part[0 .. i - 1] with elements above or before the node, as the combinators
- * demand. */
+/* Match part[i] with the node, and the parts before it with elements above or before the node, as the combinators
+ * require. */
 static enum css_match parts_match(const struct css_compound *part, size_t i, const GumboNode *node, int *tries)
 {
 	enum css_match is, best = CSS_NO;

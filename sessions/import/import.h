@@ -32,8 +32,7 @@ enum doc_type {
 	DOC_TYPES
 };
 /* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf",
- * "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2",
- * "feed" */
+ * "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2", "feed" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };

@@ -80,8 +80,7 @@ const struct charset *charset_declared(const char *p, size_t n);
 /* 1 if a character may have several bytes: Chinese, Japanese, Korean. */
 int charset_is_wide(const struct charset *);
 /* Load all of iconv's conversions and keep them in memory. Call this before jail_enter(): glibc loads each conversion
- * from
- * a file, and the jailed process cannot open files. */
+ * from a file, and the jailed process cannot open files. */
 void charset_load(void);
 /* Append p[n] to *out as UTF-8. Bytes that cannot be decoded become U+FFFD; *replaced receives their number. Returns 0;
  * or -1 if iconv does not know the charset. */
@@ -347,8 +346,8 @@ struct opc {
 	} * relation;
 	size_t n, cap;
 };
-/* Read the relationships of the part with this name; "" means those of the whole file. A part without relationships
- * gives an empty list. */
+/* Read the relationships of the part with this name, or of the whole file if the name is "". A part without
+ * relationships gives an empty list. */
 void opc_read(struct opc *, const struct zip *, const char *part);
 void opc_free(struct opc *);
 /* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
@@ -410,7 +409,7 @@ void docx_lists_free(struct docx_lists *);
  * inherits. */
 struct odf_look {
 	int level; /* heading level; 0 = not a heading */
-	/* flags: hidden = the text is hidden; raised = it is a superscript; kept = its white space is kept, as in
+	/* flags: `hidden` is 1 for hidden text, `raised` for a superscript, `kept` if white space is kept, as in
 	 * program text */
 	int hidden, raised, kept;
 	int break_before, break_after;

@@ -190,8 +190,7 @@ static int bind_path(const struct bound *b)
 }
 
 /* Change the root to a directory that contains only the needed paths. Returns 1 if it was changed, and 0 if this
- * machine does not let users
- * change it. */
+ * machine does not let users change it. */
 static int set_root(enum jail_kind kind, const char *path, const char *data)
 {
 	uid_t user = geteuid();

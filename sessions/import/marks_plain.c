@@ -230,7 +230,7 @@ int heading_level(const char *line, size_t n_line)
 }
 
 /* Return the level of a title that is underlined with one repeated character, as in reStructuredText and AsciiDoc; 0
- * if it is not. seen: underline characters in order of appearance; each new one is one level deeper. */
+ * if it is not. `seen` has the underline characters in order of appearance; each new character is one level deeper. */
 static int underlined_level(struct line title, struct line under, char seen[6])
 {
 	size_t width = utf8_characters(title.s, title.n);

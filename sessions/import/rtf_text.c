@@ -72,8 +72,7 @@ static int is_letter_of_label(unsigned char c, size_t n)
 }
 
 /* Let the writer put the number that the file stores for the item, "2.a) ", before the item's text. A bullet (no
- * letters or digits) becomes
- * "- ". */
+ * letters or digits) becomes "- ". */
 static void add_label(struct rtf *x)
 {
 	struct str *prefix = &x->w->prefix;

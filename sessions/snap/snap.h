@@ -26,9 +26,9 @@ struct snaps_options {
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
-/* Hashes of everything that KV entries depend on, such as the weights and settings. `all` is the hash for any entry of
- * the timeline. `entries` is the hash for entries of prefilled tokens, which do not depend on the cache policy. Hashing
- * the weights takes seconds, so snaps_fingerprint() stores their hash. */
+/* Hashes of all properties on which KV entries depend, such as the weights and settings. `all` is the hash for any
+ * entry of the timeline. `entries` is the hash for entries of prefilled tokens, which do not depend on the cache
+ * policy. Hashing the weights takes seconds, so snaps_fingerprint() stores their hash. */
 struct fingerprint {
 	uint8_t all[32], entries[32];
 };
@@ -83,7 +83,7 @@ struct snap_state {
 	int ready;
 };
 int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
-/* Set *bytes to the size of everything that is stored in kv.db, and *packed to the size of the packed copies in it. */
+/* Set *bytes to the size of all data in kv.db, and *packed to the size of the packed copies in it. */
 int snaps_bytes(struct snaps *, uint64_t *bytes, uint64_t *packed, struct err *);
 struct snap_info {
 	int64_t message;

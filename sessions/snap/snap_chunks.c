@@ -1,9 +1,9 @@
 /* sessions/snap/snap_chunks.c - stores chunks (KV entries of 256 tokens) as parts, which are rows of at most
  * PART_BYTES.
  *
- * A chunk is found by its key: the SHA-256 of the previous chunk's key, the fingerprint (which identifies everything
- * with which the entries were
- * computed with) and the tokens. So the key depends on all tokens up to the chunk's end.
+ * A chunk is found by its key: the SHA-256 of the previous chunk's key, the fingerprint (which identifies all
+ * properties with which the entries were computed) and the tokens. So the key depends on all tokens up to the chunk's
+ * end.
  *
  * Each part has a checksum: XXH3-64 of key, part number and bytes. It detects flipped bits, and rows that a
  * damaged B-tree returns under a wrong number. A part with a wrong checksum counts as missing. */

@@ -81,8 +81,7 @@ static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *
 }
 
 /* Read and verify all KV entries of the snapshot. If `load` is 1, also put them into the timeline. Returns 1; 0 if some
- * entries
- * are missing or damaged; -1 on error. */
+ * entries are missing or damaged; -1 on error. */
 static int load_chunks(struct loading *l, int load, struct err *e)
 {
 	int32_t count = l->chunks + (l->tail > 0);

@@ -189,8 +189,8 @@ int packed_dim_save(struct snaps *, const uint8_t fingerprint[KEY_BYTES], int32_
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Replace exact chunks by packed copies, the least recently used first, until kv.db can grow by `more` bytes within its
  * budget. These chunks stay exact: the chunks of snapshot number `keep`, of session keep_session, of the newest
- * snapshot, and of running saves. Returns 1 if kv.db can grow; 0 if no other chunk can be packed, or if this call has
- * packed as many bytes as it may; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
+ * snapshot, and of saves in progress. Returns 1 if kv.db can grow; 0 if no other chunk can be packed, or if this call
+ * has packed as many bytes as it may; -1 on error. *dropped = 1 if a chunk was replaced. Call inside a transaction. */
 int snaps_pack_old(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. If `all` is 0, keep KV
  * entries that were saved within the last day. Call inside a transaction. */

@@ -91,7 +91,7 @@ int db_find(struct db *, struct err *, int64_t *out, const char *sql, const char
  * BLOB (blob = 1), and its length in *n.  Both return "" for SQL's NULL. */
 const char *db_text(sqlite3_stmt *, int column);
 const void *db_bytes(sqlite3_stmt *, int column, int blob, size_t *n);
-int32_t db_small(int64_t); /* return the number, clamped to 0 .. INT32_MAX */
+int32_t db_small(int64_t); /* return the number, limited to the range from 0 to INT32_MAX */
 
 /* Begin and end a writing transaction.  db_end() commits if rc is 0, and rolls back otherwise.  It returns rc, or -1
  * if the commit failed. */
@@ -99,8 +99,7 @@ int db_begin(struct db *, struct err *);
 int db_end(struct db *, int rc, struct err *);
 
 /* Enter and leave a section in which no other process changes the database. Entering waits up to DB_GATE_MS
- * milliseconds. `path`
- * is for the error message. Calls nest. If the gate is NULL, nothing is locked. */
+ * milliseconds. `path` is for the error message. Calls nest. If the gate is NULL, nothing is locked. */
 int db_gate_enter(struct gate *, const char *path, struct err *);
 void db_gate_leave(struct gate *);
 /* Lock n bytes of a file from offset `at`; closing the file unlocks them.  Returns 1 if they are locked; 0 if another

@@ -11,7 +11,7 @@
 #define WORDS_BYTES 1000
 #define WORDS_MOST  40
 #define LIMIT_MOST  1000
-#define LEVELS_MOST 30 /* maximum number of levels of FTS5's merge tree; if there are more, the index is filled anew */
+#define LEVELS_MOST 30 /* maximum number of levels of FTS5's merge tree; if there are more, the index is filled again */
 
 /* ---- any FTS5 table ---- */
 

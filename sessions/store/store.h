@@ -241,7 +241,7 @@ struct found_passage {
 	size_t quote, quote_end;  /* byte range of the passage's best sentence */
 	double score;             /* score by which passages are sorted, computed from `passage` and `sentence` */
 	double passage, sentence; /* bm25 score of the passage, and bm25 score of its best sentence */
-	double covered; /* share (0 .. 1) of the question's words that the passage contains, weighted by idf */
+	double covered; /* share (from 0 to 1) of the question's words that the passage contains, weighted by idf */
 	int unknown;    /* 1: the question has a name or number that no text contains */
 };
 /* Score every passage of the texts for a question. Texts that are not indexed yet are indexed first. *out receives all

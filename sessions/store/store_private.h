@@ -155,7 +155,8 @@ int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* compute the SHA-256 of bytes */
 
 /* ---- settings.c ---- */
-int setting_sum_ok(sqlite3_stmt *, int first_column); /* 1 if the row's checksum is right; columns: key, sum, value */
+/* 1 if the row's checksum is right; the row's columns are key, sum and value */
+int setting_sum_ok(sqlite3_stmt *, int first_column);
 
 /* ---- facts.c ---- */
 /* 1 if the row's checksum is right. Columns from first_column on: session, at, sum, text. */
@@ -171,7 +172,7 @@ int documents_drop_orphans(struct store *, struct err *);
 int documents_drop(struct store *, int64_t session, struct err *);
 
 /* ---- outlines.c ---- */
-/* 1 if the row's checksum is right; columns: type, bytes, sum, marks */
+/* 1 if the row's checksum is right; the row's columns are type, bytes, sum and marks */
 int outline_sum_ok(sqlite3_stmt *, int first_column);
 /* Store the type and the marks (pages, headings) of text `content`.  Marks that are stored already are not replaced.
  * Call inside a transaction. */
@@ -192,7 +193,7 @@ int index_rebuild(struct db *, struct err *);
 int index_purge(struct store *, struct err *);
 /* Replace an FTS5 table, which may be damaged, by an empty one. `create` is the SQL text that creates it. */
 int fts_replace(struct db *, const char *table, const char *create, struct err *);
-/* 1 if an FTS5 table should be filled anew, because its merge tree has too many levels; 0 if not; -1 on error. Each
+/* 1 if an FTS5 table should be filled again, because its merge tree has too many levels; 0 if not; -1 on error. Each
  * 'optimize' adds a level, and FTS5 fails above 2,000. `query` is a string literal that selects the block with id 10,
  * in which FTS5 stores the number of levels at offset 4. */
 int fts_many_levels(struct db *, const char *query, struct err *);

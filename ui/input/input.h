@@ -17,8 +17,7 @@ void input_close(void);
 void input_names(const char *const *names, size_t n); /* set the names that completion offers; the names are copied */
 
 /* Handle a key. Returns 1 if the input line has used the key, and 0 if it has no use for it (such as Page Up or F1). If
- * Enter
- * ended a message, get it with input_take(). */
+ * Enter ended a message, get it with input_take(). */
 int input_key(const struct key *);
 /* Take the oldest message that Enter ended. Returns 1, or 0 if no message is left. The message is in the history
  * already. It has several lines if a line ended with a backslash or a """ block was open. */

@@ -129,8 +129,8 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 			if (best < 0 || p->kept[i] > p->kept[best])
 				best = i;
 		}
-		/* Round the average down, so that only cells of which everything is kept get the highest glyph. But
-		 * round a share above 0 up to 1, so that only cells of which nothing is kept are blank. */
+		/* Round the average down, so that a cell gets the highest glyph only if everything in it is kept. But
+		 * round a share above 0 up to 1, so that a cell is blank only if nothing in it is kept. */
 		most = sum / (end - first);
 		if (sum && !most)
 			most = 1;

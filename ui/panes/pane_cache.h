@@ -21,8 +21,8 @@ struct cache_pane {
 	int heat_any; /* 1: at least one heat value is above zero */
 	/* filtered copies of the posted strings */
 	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
-	/* Share of attention of each cache region (sinks, prefix, rings), one row for each post. The numbers 0 .. 65534
-	 * mean the shares 0 .. 1. The newest row is past[(n_past - 1) % HISTORY]. */
+	/* Share of attention of each cache region (sinks, prefix, rings), one row for each post. The numbers from 0 to
+	 * 65534 stand for the shares from 0 to 1. The newest row is past[(n_past - 1) % HISTORY]. */
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 

@@ -71,8 +71,7 @@ void grid_resize(struct grid *, int w, int h); /* make all cells blank; w and h 
 void grid_free(struct grid *);
 void grid_clear(struct grid *);
 /* Write the grid as h lines of text, without trailing blanks. If with_styles is 1, each line with styles is followed by
- * a
- * line of style letters; the letters are explained at the end. */
+ * a line of style letters; the letters are explained at the end. */
 void grid_dump(const struct grid *, int with_styles, struct str *out);
 
 /* A rectangle of a grid. Coordinates are relative to the rectangle, and drawing is clipped to it. */

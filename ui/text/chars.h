@@ -28,7 +28,7 @@ enum char_class {
 extern const uint32_t char_run[];
 extern const size_t n_char_run;
 
-/* Return the class of a code point, which must be 0..0x10ffff. */
+/* Return the class of a code point, which must be from 0 to 0x10ffff. */
 enum char_class char_class(int32_t cp);
 
 #endif

@@ -80,8 +80,8 @@ struct wrap {
 };
 void wrap_free(struct wrap *);
 /* Append clean text, broken between words into lines of `width` columns; if `width` is 0, lines are not broken. A word
- * may be held back
- * until the next blank or '\n'. The text may be passed in parts that begin and end between any two characters. */
+ * may be held back until the next blank or '\n'. The text may be passed in parts that begin and end between any two
+ * characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
 /* ---- punycode.c ---- */

@@ -20,7 +20,7 @@ enum flag {
 	/* shell syntax: strings may span lines, # begins a comment only after a blank, $ begins a variable */
 	SHELL = 64,
 	LONG_BRACKETS = 128, /* [[ ... ]] is a multi-line string */
-	DOUBLED = 256,       /* a quote inside a string is written twice; backslash has no meaning */
+	DOUBLED = 256,       /* a quote inside a string is written twice; a backslash is an ordinary character */
 	DIFF = 512,          /* diff: the first character of a line colours the whole line */
 };
 

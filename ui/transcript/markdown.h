@@ -70,8 +70,7 @@ void lines_grow_markdown(struct lines *, struct growth *, const char *text, size
 
 /* State of piece_end() for the piece (a part of Markdown that can be parsed separately) that begins at `from`, while
  * the text grows. `at` is the offset of the first incomplete line. `list` is the column in which the text of the
- * outermost open list item
- * begins; -1 = no list is open. after_blank is 1 if the line before `at` is blank. */
+ * outermost open list item begins; -1 = no list is open. after_blank is 1 if the line before `at` is blank. */
 struct piece_scan {
 	size_t from, at;
 	int list, after_blank;

@@ -65,8 +65,7 @@ static void put_before(struct build *b, int all)
 }
 
 /* Begin a line. `source` is the offset of the line's text in the message; NO_SOURCE = the end of the text shown so far.
- * From line
- * to line, these offsets never decrease. */
+ * From line to line, these offsets never decrease. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;

@@ -20,8 +20,7 @@ enum {
 /* ---- kinds of lines ---- */
 
 /* Return the length of the mark at p that begins a list item ("-", "12."), or 0. *number receives the number of the
- * item, or -1
- * for a bullet. */
+ * item, or -1 for a bullet. */
 static size_t item_mark(const char *p, const char *end, long *number)
 {
 	size_t n = 0;
@@ -202,8 +201,8 @@ int piece_is_hostile(const char *p, size_t n)
 	return rows * most > 2 * n;
 }
 
-/* Return how many dashes a cell lacks in the delimiter row of a table; -1 = the text is not a cell of such a row. md4c
- * needs three characters ("---"), GitHub's Markdown only one. */
+/* Return how many dashes must be added to a cell in the delimiter row of a table; -1 = the text is not a cell of such a
+ * row. md4c needs three characters ("---"), GitHub's Markdown only one. */
 static int cell_lacks(const char *p, const char *end)
 {
 	const char *from;
@@ -442,8 +441,7 @@ static void piece_codes(struct codes *c, const char *p, size_t n)
 }
 
 /* Count the fenced code block that begins at `at`, and append its content if it is the block that is wanted. Returns
- * the
- * offset after it. */
+ * the offset after it. */
 static size_t fence_codes(struct codes *c, const char *text, size_t n, size_t at)
 {
 	struct fence f;
