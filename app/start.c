@@ -28,7 +28,7 @@ static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
-		setenv("LC_ALL", "C.UTF-8", 1); /* for readline, which sets the locale from the environment again */
+		setenv("LC_ALL", "C.UTF-8", 1); /* readline sets the locale from the environment again */
 }
 
 /* 1 if memory will contain secrets, so that core dumps must be disabled. Secrets are a private conversation and an

@@ -34,9 +34,9 @@ int encoder_look(const char *path, struct encoder_look *out, struct err *);
 int32_t encoder_dims(const struct encoder *);
 /* Return the largest number of tokens that a text may have. */
 int32_t encoder_longest(const struct encoder *);
-/* Compute out [n][encoder_dims()]: one vector of length 1 per text. The token ids must include special tokens and
- * the model's prefix ("query: "). On the CPU, a text's vector is bit for bit the same whatever other texts are in
- * the call. Return 0, or -1 on error or when *cancel becomes nonzero; out is then undefined. cancel may be NULL. */
+/* Compute out [n][encoder_dims()]: one vector of length 1 per text. The token ids must include special tokens and the
+ * model's prefix ("query: "). On the CPU, a text's vector does not depend on the other texts of the call. Return 0, or
+ * -1 on error or when *cancel becomes nonzero; out is then undefined. cancel may be NULL. */
 int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
                   struct err *);
 
@@ -66,8 +66,9 @@ enum encoder_reader_for { READER_ANY, READER_ENGLISH, READERS };
  * have a second adapter, which encoder_texts() then uses for the vectors of queries. Return 0, or -1 with no such
  * reader loaded. Call it at most once for each kind of reader. */
 int encoder_reader_open(struct encoder *, enum encoder_reader_for, const char *path, struct err *);
-/* What encoder_read() sets. READS_NOT: nothing, because no such reader is loaded. READS_SCORES: only `score`, which
- * ranks passages but is no probability; `from` and `to` are 0. READS_ANSWERS: all members of struct encoder_answer. */
+/* The members that encoder_read() sets. READS_NOT: none, because no such reader is loaded. READS_SCORES: only `score`,
+ * which ranks passages but is no probability; `from` and `to` are 0. READS_ANSWERS: all members of struct
+ * encoder_answer. */
 enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
 enum encoder_reading encoder_reads(const struct encoder *, enum encoder_reader_for);
 struct encoder_answer {

@@ -44,7 +44,7 @@ struct engine_options {
 	int threads;      /* number of CPU threads; 0 = one per available core */
 	int vocab_only;   /* 1: read only the metadata and the tokenizer */
 	int inspect_only; /* 1: check the whole file, but load no weights */
-	/* 1: load no weights, but open the device; timeline_need() then works */
+	/* 1: load no weights, but open the device, so that timeline_need() can be called */
 	int plan_only;
 	int check_weights; /* 1: scan all weights for NaN and infinity */
 	const char *lora;  /* file of a LoRA adapter, or NULL */

@@ -76,7 +76,7 @@ struct ui {
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;
-	double now; /* the clock value that was passed in last */
+	double now; /* the time that was last passed to the ui */
 	struct layout lay;
 
 	struct keys keys;

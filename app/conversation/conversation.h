@@ -35,7 +35,7 @@ struct undone; /* defined in conversation_private.h: an entry of the redo stack 
  * it has copies of all that is displayed. */
 struct answer_source {
 	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
-	int recognised;             /* 1 = the page's text was recognised in a picture, and may hold errors */
+	int recognised;             /* 1 = the page's text was recognised in a picture, and may have errors */
 	size_t line, last_line;     /* first and last line of the passage, from 1; 0 for a document with pages */
 	size_t from, to;            /* byte range of the passage in the document's body */
 	/* byte range of the quote: the best sentence of the passage if found is 1, else the passage's beginning */
@@ -65,7 +65,7 @@ struct message {
 	struct text_at context_at;
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
-	int interrupted; /* 1 = the answer was cut short by a crash or a signal */
+	int interrupted; /* 1 = the answer was interrupted by a crash or a signal */
 	/* A streamed message begins with `read` bytes of text from a stream. After a question was appended to the
 	 * message, these bytes are followed by a blank line, `quoted` bytes of passages, and the question. In all other
 	 * messages, `read` is 0. */
@@ -430,8 +430,8 @@ int conversation_ask(struct conversation *, const char *text, size_t n, const st
 /* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept. If there
  * is no question, the error is ERR_USAGE. */
 int conversation_regenerate(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Continue the last answer, which was stopped or cut short. turn->answer_tokens receives the number of new tokens; 0 =
- * nothing was added. */
+/* Continue the last answer, which was stopped or interrupted. turn->answer_tokens receives the number of new tokens; 0
+ * = nothing was added. */
 int conversation_continue(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
 /* conversation_observe(): add an observer; there may be OBSERVERS_MOST. conversation_ignore(): remove it. */
 void conversation_observe(struct conversation *, observer_fn *, void *ud);

@@ -143,7 +143,7 @@ void sse_free(struct sse *);
 struct chunk {
 	struct str text, thought; /* text and reasoning; chunk_parse() appends to them */
 	enum { CHUNK_GOES_ON, CHUNK_STOP, CHUNK_LENGTH, CHUNK_REFUSED } finish;
-	struct str why;   /* if finish is CHUNK_REFUSED: the server's word for why the answer was refused */
+	struct str why;   /* if finish is CHUNK_REFUSED: the server's word for the reason of the refusal */
 	int fault;        /* 1 = the event is an error; the next four members describe it */
 	struct str error; /* text of the error */
 	int status;       /* number of the error; 0 = none */

@@ -336,7 +336,7 @@ static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
 	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
 	f->selected = 1;
-	f->changed = 0; /* heavy_select() below updates both heavy[] and mass.slots */
+	f->changed = 0; /* heavy_select() below updates both heavy[] and mass.slots, so they will be equal */
 	f->mass.n = k / 2;
 	f->recent = k - f->mass.n;
 	for (int32_t i = from; f->mass.n > 0 && i < s->kv->n_layer; i++)

@@ -59,5 +59,5 @@ static int planes_right(void)
 
 const struct amx_attn amx_attn = { planes_scratch, planes_attn, planes_right };
 #else
-typedef int weir_no_amx_attn; /* ISO C does not allow an empty file */
+typedef int weir_no_amx_attn; /* ISO C does not allow an empty file, so a build without AMX declares this unused type */
 #endif

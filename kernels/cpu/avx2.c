@@ -8,5 +8,5 @@
 
 const struct cpu_fns cpu_fns_avx2 = { SIMD_FNS, .name = "avx2" };
 #else
-typedef int weir_no_avx2; /* ISO C does not allow an empty file */
+typedef int weir_no_avx2; /* ISO C does not allow an empty file, so a build without AVX2 declares this unused type */
 #endif

@@ -8,5 +8,6 @@
 
 const struct cpu_fns cpu_fns_avx512 = { SIMD_FNS, .name = "avx512" };
 #else
-typedef int weir_no_avx512; /* ISO C does not allow an empty file */
+/* ISO C does not allow an empty file, so a build without AVX-512 declares this unused type */
+typedef int weir_no_avx512;
 #endif

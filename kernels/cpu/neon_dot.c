@@ -8,5 +8,6 @@
 
 const struct cpu_fns cpu_fns_neon_dot = { SIMD_FNS, .name = "neon-dot" };
 #else
-typedef int weir_no_neon_dot; /* ISO C does not allow an empty file */
+/* ISO C does not allow an empty file, so a build without dot products declares this unused type */
+typedef int weir_no_neon_dot;
 #endif

@@ -113,7 +113,7 @@ __global__ void product_finish(struct finish_args a)
 	}
 }
 
-/* The tokens of a call, in f16. `exponent` [n] has the exponents of the tokens' scales. */
+/* The tokens of a call, in f16. exponent[n] has the exponents of the tokens' scales. */
 struct many {
 	const uint16_t *x;
 	const int32_t *exponent;

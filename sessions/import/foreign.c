@@ -20,7 +20,7 @@ struct foreign {
 	uint8_t n;
 	const char *bytes;  /* the bytes or the name to find; `where` says which; '?' stands for any byte */
 	const char *what;   /* words that complete the sentence "document NAME is ..." */
-	const char *advice; /* advice what to do with the file; NULL: it cannot become a text */
+	const char *advice; /* advice what to do with the file; NULL: it cannot be converted to text */
 };
 
 #define SOFFICE(to) "convert it with 'soffice --convert-to " to " FILE'"

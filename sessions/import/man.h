@@ -45,7 +45,8 @@ struct page {
 	/* 1: the next line is the tag of a list item, or the tag has begun; the text of the item begins on a new
 	 * line */
 	int tag;
-	/* text offset at which the last tag ends: an item without text is not followed by a blank line */
+	/* text offset at which the last tag ends; if the text still ends there, the item has no text, and no blank line
+	 * follows it */
 	size_t tag_end;
 	struct part link; /* address of ".UR", which is written at ".UE" */
 	struct definition defined[DEFINED_MAX];

@@ -10,7 +10,7 @@
 #define AROUND_MAX 16 /* maximum number of macros in a line that enclose the rest of the line */
 
 enum kind {
-	PLAIN,      /* print the words of the macro, or `open` if it has none */
+	PLAIN,      /* print the words of the macro, or `open` if the macro has no words */
 	FLAG,       /* print a dash before each word */
 	NAME,       /* print the words, or the name of the page if there are none */
 	SYSTEM,     /* print `open` before the words */

@@ -19,7 +19,7 @@ struct pptx {
 	struct opc parts;    /* relationships of the presentation: the ids of its slides and other parts */
 	unsigned char *done; /* done[i] is 1 if entry i of the archive is a slide that was read */
 	size_t slides, hidden, missing;
-	struct err why; /* why a slide is damaged */
+	struct err why; /* the reason why a slide is damaged */
 	enum part part;
 
 	/* state of the shape that is being read; skip: number of open elements inside an element without text */

@@ -25,8 +25,8 @@
 #include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
-/* In milliseconds. The hash of a file is not stored if the file was changed less than this time ago: the file may
- * change again without a visible change of its times. */
+/* The hash of a file is not stored if the file was changed less than this number of milliseconds ago, because the file
+ * may change again without a visible change of its times. */
 #define RACY_MS 100
 
 /* ---- the weights ---- */

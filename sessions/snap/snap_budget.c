@@ -24,8 +24,8 @@
 /* One call of snaps_pack_old() packs at most this many bytes of chunks, plus twice the bytes by which kv.db is to
  * grow. */
 #define WORK_LEAST  (256u << 20)
-/* In milliseconds. An unfinished save (row of table head with done = 0) that is older than this belongs to a process
- * that died. */
+/* An unfinished save (row of table head with done = 0) that is older than this number of milliseconds belongs to a
+ * process that died. */
 #define RESERVED_MS 600000
 #define VACUUM_STEP 4096 /* number of pages that one transaction frees */
 

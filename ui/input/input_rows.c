@@ -126,7 +126,7 @@ static size_t line_start(const struct wrapped *w, size_t at)
 
 size_t wrap_rows_to(const struct wrapped *w, size_t at, size_t *from, size_t want)
 {
-	size_t left = want; /* fill from[] from its end */
+	size_t left = want; /* fill the array from[], beginning with its last element */
 
 	for (;;) {
 		size_t start = line_start(w, at), n = 0, skip;

@@ -40,7 +40,7 @@ enum pane_flags {
 	PANE_IS_CACHE = 4,
 };
 
-/* What all panes have in common; the first member of each pane's struct. */
+/* The members that all panes have. This struct is the first member of each pane's struct. */
 struct pane {
 	const struct pane_ops *ops;
 	int framed; /* 1 = the pane is inside a border that shows its title, so the pane draws no title itself */

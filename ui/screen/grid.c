@@ -256,7 +256,8 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
-/* 1 if cp is a skin colour after an emoji. Terminals disagree whether the two of them take two columns or four. */
+/* 1 if cp is a skin colour after an emoji. Terminals disagree whether the emoji and its colour together take two
+ * columns or four. */
 static int is_modifier(const struct cell *before, int32_t cp)
 {
 	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;

@@ -105,7 +105,7 @@ size_t transcript_focus(const struct transcript *);
  * transcript_focus(). Otherwise, unfold the last of the visible folded entries. */
 void transcript_fold(struct transcript *);
 void transcript_fold_last(struct transcript *);       /* fold the last entry */
-int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at row y; returns 0 if there is none */
+int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at row y; returns 0 if there is no entry */
 void transcript_raw(struct transcript *, int raw);    /* show answers unformatted */
 int transcript_is_raw(const struct transcript *);
 
