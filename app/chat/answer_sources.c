@@ -1,5 +1,5 @@
-/* app/chat/answer_sources.c - shows the sources of an answer: the passages of documents that the answer rests on,
- * numbered [1], [2], ...
+/* app/chat/answer_sources.c - shows the sources of an answer, numbered [1], [2], ... They are the passages of documents
+ * on which the answer is based.
  *
  * Before the answer it shows the passages that the search found. Below the answer it shows which share of the answer's
  * attention each passage got. /source opens one of the passages. */

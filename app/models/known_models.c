@@ -119,8 +119,9 @@ void known_models_show(struct str *out, int encoders, int here, int numbered)
 
 const char *model_good_for(const struct engine_info *i)
 {
-	/* Measured for the default model (135 million weights). The others are claims of the makers: SmolLM2 (arXiv
-	 * 2502.02737), the card of Llama 3.2 (1B and 3B). tests/results/2026-11-29-discovery.md has the figures. */
+	/* What a model of each size can do. For the default model (135 million weights), this was measured. For the
+	 * others, it is what the makers claim: SmolLM2 (arXiv 2502.02737), the card of Llama 3.2 (1B and 3B).
+	 * tests/results/2026-11-29-discovery.md has the figures. */
 	static const struct {
 		double below;
 		const char *what;

@@ -166,7 +166,7 @@ struct options {
 	const char *mouse, *panel, *answers; /* mouse and panel: "on", "off"; answers: "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
-	const char *sources;                 /* "on", "off": show the passages that an answer rests on */
+	const char *sources;                 /* "on", "off": show the passages on which an answer is based */
 	/* maximum number of passages that are sent with a question; -1 = the model's size decides */
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */

@@ -1,5 +1,5 @@
 /* app/retrieval/retrieval.h - finds the passages of documents and the evicted turns that a question asks about, and the
- * passages that an answer rests on. */
+ * passages on which an answer is based. */
 #ifndef WEIR_RETRIEVAL_H
 #define WEIR_RETRIEVAL_H
 

@@ -92,7 +92,7 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 }
 
 /* Add the shares of attention of all cache regions (sinks, prefix, rings) to the history. If the regions are not the
- * same as before, begin the history anew. */
+ * same as before, begin a new history. */
 static void history_add(struct cache_pane *p, const struct ui_cache *was)
 {
 	int same = was->n_region == p->c.n_region;
