@@ -83,7 +83,7 @@ def main():
     folder, path, out, stories, squad, squad2 = sys.argv[1:7]
     rng = random.Random(1)
     torch.manual_seed(1)
-    questions = (reader_train.own_questions(folder) + reader_train.story_questions(stories) +
+    questions = (reader_train.own_questions(folder, reader_train.nine_of_ten()) + reader_train.story_questions(stories) +
                  reader_train.squad_questions(squad, 'squad', None, 2) +
                  reader_train.squad_questions(squad2, 'squad2', reader_train.SQUAD2_ARTICLES, 1))
     questions = [q for q in questions if q.origin[1]]

@@ -13,6 +13,7 @@ import collections
 import csv
 import glob
 import json
+import lzma
 import math
 import os
 import random
@@ -36,6 +37,13 @@ ANSWER_MOST = 300  # bytes; longer answers have no place
 SHARES = {('own', 1): 36, ('own', 0): 20, ('stories', 1): 22, ('squad2', 1): 8, ('squad2', 0): 5, ('squad', 1): 4, ('squad', 0): 5}
 
 
+def embedded(path, texts, *options):
+    """Return weir's vectors [len(texts)][384] of texts, which are bytes; option -q: of questions."""
+    raw = b''.join((text.replace(b'\0', b' ') or b' ') + b'\0' for text in texts)
+    out = subprocess.run(['build/tests/measure/embed', *options, path, '2'], input=raw, stdout=subprocess.PIPE, check=True).stdout
+    return np.frombuffer(out, np.float32).reshape(-1, 384)
+
+
 class Document:
     """A text and its passages: bytes, ranges, vectors."""
 
@@ -48,9 +56,7 @@ class Document:
             f.flush()
             out = subprocess.run(['build/tests/measure/cut', f.name], stdout=subprocess.PIPE, check=True).stdout
         self.passages = [tuple(map(int, line.split())) for line in out.splitlines()]
-        texts = b''.join((self.text[a:b].replace(b'\0', b' ') or b' ') + b'\0' for a, b in self.passages)
-        out = subprocess.run(['build/tests/measure/embed', path, '2'], input=texts, stdout=subprocess.PIPE, check=True).stdout
-        vectors = np.frombuffer(out, np.float32).reshape(-1, 384)
+        vectors = embedded(path, [self.text[a:b] for a, b in self.passages])
         if centred:
             vectors = vectors - vectors.mean(0)
         self.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -88,19 +94,28 @@ def answer_place(text, answer):
     return best
 
 
-def own_questions(folder):
+def written(name):
+    """Return the lines of a file of this folder."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    with (lzma.open if name.endswith('.xz') else open)(path, 'rt', encoding='utf-8') as lines:
+        return [json.loads(line) for line in lines]
+
+
+def nine_of_ten():
+    """Return the lines of questions.jsonl without every tenth, which is left out to be measured."""
+    return [row for number, row in enumerate(written('questions.jsonl')) if number % 10 != 9]
+
+
+def own_questions(folder, rows):
     documents, out = {}, []
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'questions.jsonl'), encoding='utf-8') as lines:
-        for number, q in enumerate(map(json.loads, lines)):
-            if number % 10 == 9:
-                continue  # left out, to be measured
-            if q['document'] not in documents:
-                with open(os.path.join(folder, q['document'] + '.txt'), 'rb') as f:
-                    documents[q['document']] = Document(f.read())
-            d, place = documents[q['document']], (q['from'], q['to'])
-            a, b, f1 = answer_place(d.text[place[0]:place[1]].decode('latin-1'), q.get('answer') or '')
-            answer = (place[0] + a, place[0] + b) if f1 >= .6 and b - a < ANSWER_MOST else None
-            out.append(Question('own', q['question'], d, place, answer, q['kind'] != 'none'))
+    for q in rows:
+        if q['document'] not in documents:
+            with open(os.path.join(folder, q['document'] + '.txt'), 'rb') as f:
+                documents[q['document']] = Document(f.read())
+        d, place = documents[q['document']], (q['from'], q['to'])
+        a, b, f1 = answer_place(d.text[place[0]:place[1]].decode('latin-1'), q.get('answer') or '')
+        answer = (place[0] + a, place[0] + b) if f1 >= .6 and b - a < ANSWER_MOST else None
+        out.append(Question('own', q['question'], d, place, answer, q['kind'] != 'none'))
     return out
 
 
@@ -216,6 +231,16 @@ class Reader(encoder_train.Encoder):
         out.close()
 
 
+def choose(q, score, most):
+    """Set the passage that answers a question (right), or else the one that it was asked for (own), and the best of the others;
+    score: [passages]."""
+    meeting, (first, last) = q.document.meeting(*q.place), q.answer or q.place
+    q.own = int(np.argmax([min(b, last) - max(a, first) for a, b in q.document.passages]))
+    q.right = q.own if q.origin[1] else None
+    q.others = [int(i) for i in np.argsort(-score) if i not in meeting and i != q.own and
+                not (q.origin[1] and not q.answer and abs(int(i) - q.own) == 1)][:most]
+
+
 def nearest(reader, questions):
     """Set for each question the passage that answers it, or else the one that it was asked for, and the nearest others."""
     encoder_train.FIRST_CHANGED = reader.layers
@@ -223,13 +248,7 @@ def nearest(reader, questions):
     vectors = encoder.encode([encoder.tokens('query: ' + q.text) for q in questions])
     vectors -= vectors.mean(0)
     for q, v in zip(questions, vectors):
-        d, meeting = q.document, q.document.meeting(*q.place)
-        share = [min(b, (q.answer or q.place)[1]) - max(a, (q.answer or q.place)[0]) for a, b in d.passages]
-        own = int(np.argmax(share))
-        q.right = own if q.origin[1] else None
-        q.others = [int(i) for i in np.argsort(-(d.vectors @ v)) if i not in meeting and i != own and
-                    not (q.origin[1] and not q.answer and abs(int(i) - own) == 1)][:NEAREST]
-        q.own = own
+        choose(q, q.document.vectors @ v, NEAREST)
     return [q for q in questions if q.others]
 
 
@@ -298,7 +317,7 @@ def main():
     folder, path, out, stories, squad, squad2 = sys.argv[1:7]
     rng = random.Random(1)
     torch.manual_seed(1)
-    questions = (own_questions(folder) + story_questions(stories) + squad_questions(squad, 'squad', None, 2) +
+    questions = (own_questions(folder, nine_of_ten()) + story_questions(stories) + squad_questions(squad, 'squad', None, 2) +
                  squad_questions(squad2, 'squad2', SQUAD2_ARTICLES, 1))
     for document in {id(q.document): q.document for q in questions}.values():
         document.cut(path)
