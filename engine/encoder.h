@@ -78,7 +78,7 @@ struct encoder_answer {
 	size_t from, to;
 };
 /* Read each of the n passages together with the question, and fill out[0 .. n). This reader must be loaded. It sees at
- * most 48 tokens of the question, and at most 230 tokens of question and passage together, special tokens included. On
+ * most 48 tokens of the question, and at most 256 tokens of question and passage together, special tokens included. On
  * the CPU, the result for a passage does not depend on the other passages of the call. Return 0, or -1 on error or when
  * *cancel becomes nonzero. cancel may be NULL. */
 int encoder_read(struct encoder *, enum encoder_reader_for, struct encoder_string question,

@@ -7,9 +7,9 @@ ONNX and SPM (SentencePiece) are protocol buffers. In ONNX a matrix is [cols][ro
 point, and the matrices of queries and keys are there in 32 bits too. The matrices have no names but numbers: in their order,
 those of a layer as in `matrices`.
 
-The adapter (LoRA, tests/train) changes the matrices of the last layers: W [rows][cols] becomes W + B A. The file, binary16 little-endian,
-has for each of these layers and each of its matrices A [rank][cols], then B [rows][rank]; then the heads: dense [dims][dims],
-its bias [dims], output [dims], its bias [1], begins [dims], ends [dims].
+The adapter (LoRA, tests/train) changes the matrices of the last layers: W [rows][cols] becomes W + B A. The file has, in
+one row of Q8_0 with zeros at its end, for each of these layers and each of its matrices A [rank][cols], then B [rows][rank]; then the
+heads: dense [dims][dims], its bias [dims], output [dims], its bias [1], begins [dims], ends [dims].
 """
 import math
 import struct
@@ -83,7 +83,7 @@ def vocabulary(model):
 
 class Adapter:
     def __init__(self, data):
-        self.values, self.at = struct.unpack(f'<{len(data) // 2}e', data), 0
+        self.values, self.at = [scale * v for scale, *block in struct.iter_unpack(f'<e{BLOCK}b', data) for v in block], 0
 
     def take(self, n):
         self.at += n
@@ -181,7 +181,7 @@ def weights(t, adapter):
     for name, shape in (('cls.weight', (DIMS, DIMS)), ('cls.bias', (DIMS,)), ('cls.output.weight', (DIMS, 1)),
                         ('cls.output.bias', (1,)), ('reader.weight', (DIMS, 2))):
         yield name, shape, TYPE_F32, f32(adapter.take(math.prod(shape)))
-    if adapter.at != len(adapter.values):
+    if len(adapter.values) - adapter.at >= BLOCK:
         sys.exit('the adapter has more values than the model needs')
 
 
