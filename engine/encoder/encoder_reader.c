@@ -278,8 +278,8 @@ static int pair_add(const struct encoder *e, const struct tokens *asked, struct 
 static int pairs_tokenize(const struct encoder *e, struct encoder_string question, const struct encoder_string *passage,
                           int32_t n, struct pairs *p, struct err *err)
 {
-	int32_t trained = e->ranker.places ? PASSAGE_FIRST_MOST : PAIR_MOST;
-	size_t most = (size_t)MIN(e->longest, trained), *at = xcalloc((size_t)n + 1, sizeof *at);
+	int32_t limit = e->ranker.places ? PASSAGE_FIRST_MOST : PAIR_MOST;
+	size_t most = (size_t)MIN(e->longest, limit), *at = xcalloc((size_t)n + 1, sizeof *at);
 	struct tokens asked = { 0 };
 	int rc = vocab_encode(e->vocab, question.p, MIN(question.n, most * 32), NULL, 0, &asked, err);
 
