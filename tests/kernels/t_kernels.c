@@ -364,8 +364,7 @@ TEST(relative_matches_double)
 			int32_t n = shape[s].n, heads = shape[s].heads, dim = shape[s].dim, rows = shape[s].rows;
 			int32_t cols = heads * dim, row[2 * 130];
 			size_t all = (size_t)n * (size_t)cols, of = (size_t)rows * (size_t)cols;
-			float *q = random_floats(all, -2, 2), *k = random_floats(all, -2, 2), *got;
-			float *keys = random_floats(of, -2, 2), *queries = random_floats(of, -2, 2);
+			float *q, *k, *keys, *queries, *got;
 			struct tensor tq, tk, tkeys, tqueries, out;
 			struct relative_args a = { .out = &out,
 				                   .q = &tq,
@@ -380,6 +379,10 @@ TEST(relative_matches_double)
 
 			if (!be)
 				continue;
+			q = random_floats(all, -2, 2);
+			k = random_floats(all, -2, 2);
+			keys = random_floats(of, -2, 2);
+			queries = random_floats(of, -2, 2);
 			for (int32_t i = 0; i < 2 * n - 1; i++)
 				row[i] = i * 7 % rows;
 			tq = tensor_new(be, DT_F32, n, cols, q);
