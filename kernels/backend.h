@@ -474,8 +474,8 @@ struct query_drift_args {
 	struct tensor *now;     /* output, f32 [> row][head_dim]: row `row` receives the mean of the queries */
 	const struct tensor *q; /* f32 [> q_row][n_head * head_dim]: row q_row has the queries of all heads */
 	int32_t q_row, row, n_head, head_dim;
-	struct tensor
-		*flag; /* i32, one row with more than `col` columns; NULL = compute only the mean of the queries */
+	/* i32, one row with more than `col` columns; NULL = compute only the mean of the queries */
+	struct tensor *flag;
 	/* f32 [1][> col]: column `col` receives the cosine of the angle between the mean in `now` and the mean in
 	 * `then`, or 0 if one of these means is zero. Unused if flag is NULL. */
 	struct tensor *cosine;

@@ -631,14 +631,30 @@ TEST(a_reader_changes_only_what_it_reads)
 	free(w.all);
 }
 
+/* A change of 32 bits in a file, `at` bytes after the text, and what the error says. */
+struct damage {
+	const char *text;
+	size_t at;
+	uint32_t value;
+	const char *why;
+};
+
+/* Check that the encoder refuses the file as a reader after this change. */
+static void refused_check(struct encoder *e, enum encoder_reader_for kind, const char *file, const struct damage *d)
+{
+	char *changed = changed_file(file, d->text, d->at, d->value);
+	struct err err = { 0 };
+
+	CHECK_MSG(encoder_reader_open(e, kind, changed, &err) < 0, "%s", d->text);
+	CHECK_MSG(strstr(err.msg, d->why) != NULL, "\"%s\" does not say \"%s\"", err.msg, d->why);
+	CHECK(encoder_reads(e, kind) == READS_NOT);
+	unlink(changed);
+	free(changed);
+}
+
 TEST(refuses_rerankers_that_do_not_fit)
 {
-	static const struct {
-		const char *text;
-		size_t at;
-		uint32_t value;
-		const char *why;
-	} list[] = {
+	static const struct damage list[] = {
 		{ "cls.we", 0, 0x7a7a7a7a, "tensor 'cls.weight' is missing" },
 		{ "cls.output.we", 0, 0x7a7a7a7a, "is not part of a bert model" },
 		{ "bert.context_length", 4, 31, "tensor 'position_embd.weight' has the shape" },
@@ -656,25 +672,10 @@ TEST(refuses_rerankers_that_do_not_fit)
 	struct encoder *e = open_or_fail(test_file(BERT), 1), *none = NULL;
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < LEN(list); i++) {
-		char *changed = changed_file(RANKER, list[i].text, list[i].at, list[i].value);
-
-		CHECK_MSG(encoder_reader_open(e, READER_ANY, changed, &err) < 0, "%s", list[i].text);
-		CHECK_MSG(strstr(err.msg, list[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg, list[i].why);
-		CHECK(encoder_reads(e, READER_ANY) == READS_NOT);
-		unlink(changed);
-		free(changed);
-	}
-	for (size_t i = 0; i < LEN(deberta); i++) {
-		char *changed = changed_file(DEBERTA, deberta[i].text, deberta[i].at, deberta[i].value);
-
-		CHECK_MSG(encoder_reader_open(e, READER_ENGLISH, changed, &err) < 0, "%s", deberta[i].text);
-		CHECK_MSG(strstr(err.msg, deberta[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg,
-		          deberta[i].why);
-		CHECK(encoder_reads(e, READER_ENGLISH) == READS_NOT);
-		unlink(changed);
-		free(changed);
-	}
+	for (size_t i = 0; i < LEN(list); i++)
+		refused_check(e, READER_ANY, RANKER, &list[i]);
+	for (size_t i = 0; i < LEN(deberta); i++)
+		refused_check(e, READER_ENGLISH, DEBERTA, &deberta[i]);
 	/* An adapter is for questions in every language. */
 	CHECK(encoder_reader_open(e, READER_ENGLISH, test_file(READER), &err) < 0);
 	CHECK(encoder_reader_open(e, READER_ANY, test_file(NOMIC), &err) < 0);
@@ -687,12 +688,7 @@ TEST(refuses_rerankers_that_do_not_fit)
 
 TEST(refuses_readers_that_do_not_fit)
 {
-	static const struct {
-		const char *text;
-		size_t at;
-		uint32_t value;
-		const char *why;
-	} list[] = {
+	static const struct damage list[] = {
 		{ "general.architecture", 12, 0x41424344, "it is no reader" },
 		{ "reader.bias", 4, 0x7f800000, "'reader.bias' is out of range" },
 		{ "blk.1.ffn_up.weight.lora_a", 4, 33, "" },
@@ -704,15 +700,8 @@ TEST(refuses_readers_that_do_not_fit)
 	struct encoder *e = open_or_fail(path, 1), *bare = open_or_fail(test_file(BERT), 1);
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < LEN(list); i++) {
-		char *changed = changed_file(READER, list[i].text, list[i].at, list[i].value);
-
-		CHECK_MSG(encoder_reader_open(e, READER_ANY, changed, &err) < 0, "%s", list[i].text);
-		CHECK_MSG(strstr(err.msg, list[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg, list[i].why);
-		CHECK(!encoder_reads(e, READER_ANY));
-		unlink(changed);
-		free(changed);
-	}
+	for (size_t i = 0; i < LEN(list); i++)
+		refused_check(e, READER_ANY, READER, &list[i]);
 	CHECK(encoder_reader_open(bare, READER_ANY, test_file(READER), &err) < 0);
 	CHECK(strstr(err.msg, "or it has no tokenizer") != NULL);
 	CHECK(!encoder_reader_open(e, READER_ANY, test_file(READER), &err));
