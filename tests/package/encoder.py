@@ -149,6 +149,26 @@ def changed(data, cols, rows, adapter):
     return out
 
 
+def tokenizer_keys(tokens, scores, kinds, smap, bos, eos, unk, pad):
+    """Return the keys of a Unigram tokenizer. scores: binary32."""
+    n = len(tokens)
+    return [
+        key('tokenizer.ggml.model', STRING, 't5'),
+        key('tokenizer.ggml.tokens', ARRAY, (STRING, n, b''.join(map(text, tokens)))),
+        key('tokenizer.ggml.scores', ARRAY, (F32, n, scores)),
+        key('tokenizer.ggml.token_type', ARRAY, (I32, n, struct.pack(f'<{n}i', *kinds))),
+        key('tokenizer.ggml.precompiled_charsmap', ARRAY, (U8, len(smap), smap)),
+        key('tokenizer.ggml.remove_extra_whitespaces', BOOL, True),
+        key('tokenizer.ggml.add_space_prefix', BOOL, True),
+        key('tokenizer.ggml.add_bos_token', BOOL, True),
+        key('tokenizer.ggml.add_eos_token', BOOL, True),
+        key('tokenizer.ggml.bos_token_id', U32, bos),
+        key('tokenizer.ggml.eos_token_id', U32, eos),
+        key('tokenizer.ggml.unknown_token_id', U32, unk),
+        key('tokenizer.ggml.padding_token_id', U32, pad),
+    ]
+
+
 def main():
     data = open(sys.argv[1], 'rb').read()
     adapter = Reader(open(sys.argv[2], 'rb').read())
@@ -187,20 +207,7 @@ def main():
         key('bert.attention.layer_norm_epsilon', F32, eps),
         key('bert.attention.causal', BOOL, False),
         key('bert.pooling_type', U32, 1),
-        key('tokenizer.ggml.model', STRING, 't5'),
-        key('tokenizer.ggml.tokens', ARRAY, (STRING, pieces, b''.join(map(text, token)))),
-        key('tokenizer.ggml.scores', ARRAY, (F32, pieces, scores)),
-        key('tokenizer.ggml.token_type', ARRAY, (I32, pieces, struct.pack(f'<{pieces}i', *kinds))),
-        key('tokenizer.ggml.precompiled_charsmap', ARRAY, (U8, len(smap), smap)),
-        key('tokenizer.ggml.remove_extra_whitespaces', BOOL, True),
-        key('tokenizer.ggml.add_space_prefix', BOOL, True),
-        key('tokenizer.ggml.add_bos_token', BOOL, True),
-        key('tokenizer.ggml.add_eos_token', BOOL, True),
-        key('tokenizer.ggml.bos_token_id', U32, bos),
-        key('tokenizer.ggml.eos_token_id', U32, eos),
-        key('tokenizer.ggml.unknown_token_id', U32, unk),
-        key('tokenizer.ggml.padding_token_id', U32, pad),
-    ]
+    ] + tokenizer_keys(token, scores, kinds, smap, bos, eos, unk, pad)
 
     names = [('token_embd.weight', 'emb.word', (dims, pieces)), ('position_embd.weight', 'emb.pos', (dims, positions)),
              ('token_types.weight', 'emb.type', (dims, types)), ('token_embd_norm.weight', 'emb.ln.w', (dims,)),

@@ -16,8 +16,8 @@ import struct
 import sys
 from array import array
 
-from encoder import ALIGN, ARRAY, BLOCK, BOOL, CONTROL, F32, I32, NORMAL, STRING, TYPE_F32, TYPE_Q8_0, U8, U32, key, text
-from encoder import row_q8_0 as q8_0
+from encoder import ALIGN, BLOCK, BOOL, CONTROL, F32, NORMAL, STRING, TYPE_F32, TYPE_Q8_0, U32, key, text
+from encoder import row_q8_0 as q8_0, tokenizer_keys
 
 LAYERS, DIMS, WIDE, HEADS, POSITIONS, BUCKETS, PIECES = 12, 384, 1536, 6, 512, 256, 128100
 EPS = 1e-7
@@ -207,20 +207,7 @@ def metadata(pieces, scores, kinds, smap):
         key(name + 'attention.relative_buckets', U32, BUCKETS),
         key(name + 'attention.relative_positions', U32, POSITIONS),
         key(name + 'pooling_type', U32, 4),
-        key('tokenizer.ggml.model', STRING, 't5'),
-        key('tokenizer.ggml.tokens', ARRAY, (STRING, PIECES, b''.join(map(text, pieces)))),
-        key('tokenizer.ggml.scores', ARRAY, (F32, PIECES, f32(scores))),
-        key('tokenizer.ggml.token_type', ARRAY, (I32, PIECES, struct.pack(f'<{PIECES}i', *kinds))),
-        key('tokenizer.ggml.precompiled_charsmap', ARRAY, (U8, len(smap), smap)),
-        key('tokenizer.ggml.remove_extra_whitespaces', BOOL, True),
-        key('tokenizer.ggml.add_space_prefix', BOOL, True),
-        key('tokenizer.ggml.add_bos_token', BOOL, True),
-        key('tokenizer.ggml.add_eos_token', BOOL, True),
-        key('tokenizer.ggml.bos_token_id', U32, CLS),
-        key('tokenizer.ggml.eos_token_id', U32, SEP),
-        key('tokenizer.ggml.unknown_token_id', U32, UNK),
-        key('tokenizer.ggml.padding_token_id', U32, PAD),
-    ]
+    ] + tokenizer_keys(pieces, f32(scores), kinds, smap, CLS, SEP, UNK, PAD)
 
 
 def main():
