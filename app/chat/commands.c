@@ -214,7 +214,7 @@ int slash_unknown(const struct nearest *near, struct str *others, struct err *e)
 }
 
 /* Commands that exist only on the full screen, which runs them itself (app/tui/screen_commands.c). */
-static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour /stop";
+static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /inline /fullscreen /tour /stop";
 
 void slash_run(struct chat *c, char *text)
 {

@@ -116,17 +116,19 @@ static int convert_words(void)
 	return pdf_end(&f, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
+/* The converters of the formats that are converted from a whole file in memory. fuzz_jail.c uses this table, too. */
+static int (*const converters[DOC_TYPES])(const char *, size_t, struct doc *, struct err *) = {
+	[DOC_HTML] = html_import,         [DOC_EPUB] = epub_import,
+	[DOC_DOCX] = docx_import,         [DOC_GZIP] = gzip_import,
+	[DOC_ODF] = odf_import,           [DOC_RTF] = rtf_import,
+	[DOC_NOTEBOOK] = notebook_import, [DOC_SUBTITLES] = subtitles_import,
+	[DOC_MAIL] = mail_import,         [DOC_XLSX] = xlsx_import,
+	[DOC_PPTX] = pptx_import,         [DOC_FB2] = fb2_import,
+	[DOC_FEED] = feed_import,
+};
+
 static int convert(enum doc_type type)
 {
-	static int (*const by_type[DOC_TYPES])(const char *, size_t, struct doc *, struct err *) = {
-		[DOC_HTML] = html_import,         [DOC_EPUB] = epub_import,
-		[DOC_DOCX] = docx_import,         [DOC_GZIP] = gzip_import,
-		[DOC_ODF] = odf_import,           [DOC_RTF] = rtf_import,
-		[DOC_NOTEBOOK] = notebook_import, [DOC_SUBTITLES] = subtitles_import,
-		[DOC_MAIL] = mail_import,         [DOC_XLSX] = xlsx_import,
-		[DOC_PPTX] = pptx_import,         [DOC_FB2] = fb2_import,
-		[DOC_FEED] = feed_import,
-	};
 	struct doc d = { .type = type };
 	struct err e = { 0 };
 	size_t n = 0;
@@ -134,9 +136,9 @@ static int convert(enum doc_type type)
 
 	if (type == DOC_PDF)
 		return convert_words();
-	if (!by_type[type] || !(p = take_document(&n)))
+	if (!converters[type] || !(p = take_document(&n)))
 		return 1;
-	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
+	return converters[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
 /* Find the language of a PDF, and send it as the text of a document. */

@@ -5,9 +5,13 @@
 #include <string.h>
 
 const char *const doc_type_name[] = {
-	"text", "markdown", "source",    "html", "epub", "docx",    "pdf",  "gzip", "odf",
-	"rtf",  "notebook", "subtitles", "mail", "xlsx", "picture", "pptx", "fb2",  "feed"
+	[DOC_TEXT] = "text", [DOC_MARKDOWN] = "markdown", [DOC_SOURCE] = "source",     [DOC_HTML] = "html",
+	[DOC_EPUB] = "epub", [DOC_DOCX] = "docx",         [DOC_PDF] = "pdf",           [DOC_GZIP] = "gzip",
+	[DOC_ODF] = "odf",   [DOC_RTF] = "rtf",           [DOC_NOTEBOOK] = "notebook", [DOC_SUBTITLES] = "subtitles",
+	[DOC_MAIL] = "mail", [DOC_XLSX] = "xlsx",         [DOC_PICTURE] = "picture",   [DOC_PPTX] = "pptx",
+	[DOC_FB2] = "fb2",   [DOC_FEED] = "feed",
 };
+_Static_assert(LEN(doc_type_name) == DOC_TYPES, "a type has no name");
 
 static int ends_in(const char *name, const char *const *endings)
 {

@@ -60,6 +60,11 @@ sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat/*.c app/tui/screen_commands.c | so
 # Only headings count; to be named in the text of another command is not enough.
 awk 'heading && /^\.B[IR]* \/[a-z]/ { print $2 } { heading = /^\.TP/ }' man/weir.1 | sort -u >"$dir/man_slashes"
 each "every slash command is in the manual" "$dir/slashes" "$dir/man_slashes"
+# Line mode says of a command that only the screen has where it is to be had.
+sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat/commands.c | sort -u >"$dir/chat_slashes"
+sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/tui/screen_commands.c | sort -u | comm -23 - "$dir/chat_slashes" >"$dir/screen_slashes"
+grep 'of_screen\[\]' app/chat/commands.c >"$dir/of_screen"
+each "line mode knows every command of the screen" "$dir/screen_slashes" "$dir/of_screen"
 "$weir" help keys | sed -n '/^Commands/q; s/^ \([^ ].*[^ ]\)   *[^ ].*/\1/p' | sort -u >"$dir/keys"
 sed -n '/^THE SCREEN/,/^CHAT/p' "$dir/man" >"$dir/man_keys"
 if [ "$(wc -l <"$dir/keys")" -ge 40 ]; then each "every key of the screen is in the manual" "$dir/keys" "$dir/man_keys"
@@ -78,7 +83,7 @@ sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/common/quan
 each "every weight type is in the manual" "$dir/types" "$dir/man_models"
 
 # Document formats, as users write them: "PDF", "plain text".
-tr '\n' ' ' <sessions/import/type.c | sed 's/.*doc_type_name\[\] = {\([^}]*\)}.*/\1/' | tr -d '" \t' | tr ',' '\n' >"$dir/formats"
+tr '\n' ' ' <sessions/import/type.c | sed 's/.*doc_type_name\[\] = {\([^}]*\)}.*/\1/' | grep -o '"[a-z0-9]*"' | tr -d '"' >"$dir/formats"
 sed -n '/^\.SH DOCUMENTS/,/^\.SH [^D]/p' man/weir.1 | tr '[:upper:]' '[:lower:]' >"$dir/man_documents"
 each "every document format is in the manual" "$dir/formats" "$dir/man_documents"
 

@@ -954,6 +954,8 @@ TEST(types)
 		CHECK_MSG(doc_type_of(files[i].name, files[i].mime, files[i].bytes, strlen(files[i].bytes)) ==
 		                  files[i].type,
 		          "%s \"%s\"", files[i].name, files[i].bytes);
+	for (int i = 0; i < DOC_TYPES; i++)
+		CHECK_MSG(doc_type_name[i] && *doc_type_name[i], "type %d has no name", i);
 }
 
 TEST(declared_encodings)

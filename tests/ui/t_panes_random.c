@@ -445,6 +445,33 @@ TEST(random_keys_and_data)
 	grid_free(&screen);
 }
 
+/* Every pane of PANES, as it is before the application has posted anything, gets random keys and is drawn at random
+ * sizes. */
+TEST(random_keys_in_every_pane)
+{
+	for (int id = NO_PANE + 1; id < N_PANES; id++) {
+		struct pane *p = pane_new(pane_ops[id], 0);
+		struct ui_action act = { 0 };
+		int unsound = 0;
+
+		for (int i = 0; i < rounds(2000) && !unsound; i++) {
+			struct key k = some_key();
+			struct area a;
+			int w, h;
+
+			if (pane_press(p, &k, &act) == PANE_CLOSE && p->ops->open)
+				p->ops->open(p, &act);
+			random_size(&w, &h);
+			a = fresh(w, h);
+			pane_draw(p, &a);
+			unsound = !sound(&screen);
+		}
+		CHECK_MSG(!unsound, "%s: %s", p->ops->help_name, dump());
+		pane_free(p);
+	}
+	grid_free(&screen);
+}
+
 /* In ASCII mode all characters drawn are ASCII: all forms at all sizes. */
 TEST(ascii_at_all_sizes)
 {
