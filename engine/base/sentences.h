@@ -18,9 +18,9 @@ struct sentence {
 };
 /* A function that sentences_cut() calls from time to time. If it returns nonzero, sentences_cut() is cancelled. */
 typedef int sentences_watch_fn(void *ud);
-/* *" and of characters that draw boxes. The first sentence has the flag SENTENCE_FIRST. watch may be NULL.~*" and of
- * characters that draw boxes. The first sentence has the flag SENTENCE_FIRST. watch may be NULL. Return the number of
- * sentences, or SIZE_MAX if watch() cancelled. The caller frees *out. */
+/* Split a text into sentences, in the order of the text. No sentence has parts of a border, which is a line of the
+ * signs -=+|:_~* and of characters that draw boxes. The first sentence has the flag SENTENCE_FIRST. watch may be NULL.
+ * Return the number of sentences, or SIZE_MAX if watch() cancelled. The caller frees *out. */
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentences_watch_fn *watch, void *ud);
 
 /* A passage, which is some consecutive sentences: bytes [from, to) of the text, without white space at both ends. */
