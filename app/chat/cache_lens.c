@@ -21,10 +21,7 @@ static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept, ui
 		l->span[l->n - 1].end = end;
 		return;
 	}
-	if (l->n == *cap) {
-		*cap = *cap ? 2 * *cap : 64;
-		l->span = xrealloc(l->span, *cap * sizeof *l->span);
-	}
+	GROW(l->span, l->n, *cap);
 	l->span[l->n++] = (struct ui_span){ .end = end, .kept = kept, .part = part };
 }
 

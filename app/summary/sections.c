@@ -136,8 +136,7 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				to = section_end(t, from, most / 2, most);
 			if (!has_text(t, from, to))
 				continue;
-			if (*n == cap)
-				list = xrealloc(list, (cap = cap ? 2 * cap : 16) * sizeof *list);
+			GROW(list, *n, cap);
 			list[(*n)++] =
 				(struct section){ .text = k, .from = from, .to = to, .heading = heading_of(t, from) };
 		}

@@ -98,8 +98,7 @@ int outline_get(sqlite3_stmt *st, int first, size_t n_text, struct stored_docume
 		        (!n_mark || m.at >= mark[n_mark - 1].at);
 		if (!whole)
 			break;
-		if (n_mark == cap)
-			mark = xrealloc(mark, (cap = cap ? 2 * cap : 16) * sizeof *mark);
+		GROW(mark, n_mark, cap);
 		m.text = xstrndup(p + text, len - text);
 		mark[n_mark++] = m;
 		p += len + 1;

@@ -32,15 +32,6 @@ void doc_text_free(struct doc_text *d)
 	free(d->span);
 }
 
-/* If a table is full, double its size. */
-static void *grow_table(void *table, size_t n, size_t *cap, size_t size)
-{
-	if (n < *cap)
-		return table;
-	*cap = *cap ? *cap * 2 : 64;
-	return xrealloc(table, *cap * size);
-}
-
 /* ---- cleaning ---- */
 
 static void add_point(struct doc_text *d, size_t raw)
@@ -52,7 +43,7 @@ static void add_point(struct doc_text *d, size_t raw)
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
 		return;
-	d->point = grow_table(d->point, d->n_point, &d->cap_point, sizeof *d->point);
+	GROW(d->point, d->n_point, d->cap_point);
 	d->point[d->n_point++] = (struct point){ (uint32_t)raw, (uint32_t)d->text.n };
 }
 
@@ -85,7 +76,7 @@ static void add_page(struct doc_text *d, int ascii)
 		str_adds(&d->text, "\n");
 	if (d->n_page == PAGES_MOST)
 		return;
-	d->page = grow_table(d->page, d->n_page, &d->cap_page, sizeof *d->page);
+	GROW(d->page, d->n_page, d->cap_page);
 	d->page[d->n_page++] = (uint32_t)d->text.n;
 	str_adds(&d->text, ascii ? "-- page " : "\xe2\x94\x80\xe2\x94\x80 page ");
 	if (d->label)
@@ -240,7 +231,7 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 
 	if (!level || d->n_head == HEADS_MOST)
 		return;
-	d->head = grow_table(d->head, d->n_head, &d->cap_head, sizeof *d->head);
+	GROW(d->head, d->n_head, d->cap_head);
 	d->head[d->n_head++] = (struct head){ (uint32_t)at, (uint32_t)(from + n), level };
 }
 
@@ -260,7 +251,7 @@ static void marked_heads(struct doc_text *d)
 		if (at >= d->text.n || (d->n_head && d->head[d->n_head - 1].at >= at))
 			continue;
 		nl = memchr(d->text.p + at, '\n', d->text.n - at);
-		d->head = grow_table(d->head, d->n_head, &d->cap_head, sizeof *d->head);
+		GROW(d->head, d->n_head, d->cap_head);
 		d->head[d->n_head++] = (struct head){ at, (uint32_t)((nl ? (size_t)(nl - d->text.p) : d->text.n) - at),
 			                              m->level > 0 ? m->level : 1 };
 	}
@@ -273,7 +264,7 @@ static void look_at_lines(struct doc_text *d)
 	int headings = !d->n_mark && headings_expected(str_text(&d->name)), fenced = 0;
 	size_t start = 0;
 
-	d->chunk = grow_table(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
+	GROW(d->chunk, 0, d->cap_chunk);
 	d->chunk[d->n_chunk++] = (struct chunk){ 0, 0 };
 	for (size_t i = 0; i < d->text.n;) {
 		const char *nl = memchr(s + i, '\n', d->text.n - i);
@@ -286,7 +277,7 @@ static void look_at_lines(struct doc_text *d)
 		d->n_line++;
 		i = end + 1;
 		if (i < d->text.n && i - start >= CHUNK) {
-			d->chunk = grow_table(d->chunk, d->n_chunk, &d->cap_chunk, sizeof *d->chunk);
+			GROW(d->chunk, d->n_chunk, d->cap_chunk);
 			d->chunk[d->n_chunk++] = (struct chunk){ (uint32_t)i, d->n_line };
 			start = i;
 		}

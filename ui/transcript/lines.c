@@ -11,16 +11,6 @@
 
 #define ZWJ 0x200d
 
-/* ---- growing arrays ---- */
-
-static void *grow_array(void *p, size_t n, size_t *cap, size_t size)
-{
-	if (n < *cap)
-		return p;
-	*cap = *cap ? *cap * 2 : 16;
-	return xrealloc(p, *cap * size);
-}
-
 void lines_free(struct lines *l)
 {
 	str_free(&l->text);
@@ -157,13 +147,13 @@ void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, uns
 		last->n += (uint32_t)n;
 		return;
 	}
-	s->p = grow_array(s->p, s->n, &s->cap, sizeof *s->p);
+	GROW(s->p, s->n, s->cap);
 	s->p[s->n++] = (struct span){ from, (uint32_t)n, source, (uint16_t)style };
 }
 
 void lines_begin(struct lines *l, uint32_t source)
 {
-	l->line = grow_array(l->line, l->n_line, &l->cap_line, sizeof *l->line);
+	GROW(l->line, l->n_line, l->cap_line);
 	l->line[l->n_line++] = (struct text_line){ (uint32_t)l->n_run, 0, source };
 }
 
@@ -177,7 +167,7 @@ static void add_run(struct lines *l, size_t from, size_t n, unsigned style, uint
 		i += next_char(l->text.p, from + i, from + n, &cp, &w);
 		cols += (size_t)w;
 	}
-	l->run = grow_array(l->run, l->n_run, &l->cap_run, sizeof *l->run);
+	GROW(l->run, l->n_run, l->cap_run);
 	l->run[l->n_run++] = (struct run){ (uint32_t)from, (uint32_t)n, source, (uint16_t)style, (uint16_t)cols };
 	l->line[l->n_line - 1].n_run++;
 }
