@@ -194,6 +194,26 @@ static void jump(struct ui *u)
 	u->mark = here;
 }
 
+/* Do what a key does while the input line is empty. */
+static void act_without_input(struct ui *u, enum act what)
+{
+	switch (what) {
+	case ACT_TOP_EMPTY: transcript_top(u->transcript); break;
+	case ACT_END_EMPTY: transcript_end_follow(u->transcript); break;
+	case ACT_VARIANT: ui_submit_command(u, "/variant next"); break;
+	case ACT_VARIANT_BACK: ui_submit_command(u, "/variant previous"); break;
+	case ACT_UNQUEUE:
+		input_set(u->queue[u->n_queue - 1].p, u->queue[u->n_queue - 1].n);
+		queue_remove(u, u->n_queue - 1);
+		break;
+	default:
+		if (ui_working(u))
+			ui_sayf(u, "still %s: Ctrl-C stops it", u->work.verb.n ? u->work.verb.p : "at work");
+		else
+			quit(u);
+	}
+}
+
 int ui_act(struct ui *u, enum act what, const struct key *k)
 {
 	struct str s = { 0 };
@@ -239,34 +259,14 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	case ACT_FOLD: transcript_fold(u->transcript); break;
 
 	case ACT_TOP_EMPTY:
-		if (!input_empty())
-			return 0;
-		transcript_top(u->transcript);
-		break;
 	case ACT_END_EMPTY:
-		if (!input_empty())
-			return 0;
-		transcript_end_follow(u->transcript);
-		break;
 	case ACT_VARIANT:
 	case ACT_VARIANT_BACK:
-		if (!input_empty())
-			return 0;
-		ui_submit_command(u, what == ACT_VARIANT ? "/variant next" : "/variant previous");
-		break;
 	case ACT_UNQUEUE:
-		if (!input_empty() || !u->n_queue)
-			return 0;
-		input_set(u->queue[u->n_queue - 1].p, u->queue[u->n_queue - 1].n);
-		queue_remove(u, u->n_queue - 1);
-		break;
 	case ACT_QUIT_EMPTY:
-		if (!input_empty())
+		if (!input_empty() || (what == ACT_UNQUEUE && !u->n_queue))
 			return 0;
-		if (ui_working(u))
-			ui_sayf(u, "still %s: Ctrl-C stops it", u->work.verb.n ? u->work.verb.p : "at work");
-		else
-			quit(u);
+		act_without_input(u, what);
 		break;
 
 	case ACT_FIND_DOWN: ui_search_open(u, 1); break;

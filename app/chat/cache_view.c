@@ -209,11 +209,69 @@ static void report_server(struct cache_report *p, const struct conversation *con
 	lenses_of_server(p, conv, l);
 }
 
+/* Copy the counts and rates of the timeline's statistics. */
+static void stats_fill(struct ui_cache *c, const struct timeline_stats *st)
+{
+	uint64_t outside = st->kv_disk_bytes + st->kv_host_bytes;
+
+	c->seen = st->n_tokens;
+	/* Tokens that at least one KV head keeps. They may be more than the slots of a head, because heads may keep
+	 * different tokens. */
+	c->kept = st->n_tokens - st->rings.evicted;
+	c->evicted = st->rings.evicted;
+	c->thinned = st->rings.evicted_in_part;
+	c->ctx = st->ctx;
+	c->bytes = st->kv_used_bytes;
+	c->bytes_most = MAX(outside, st->kv_bytes);
+	c->fetched = st->kv_fetched;
+	c->overlap = (float)st->kv_overlap;
+	c->resident = st->kv_disk_bytes ? st->kv_resident_bytes : 0;
+}
+
+/* Set which attention is shown over the columns, and copy it if `layers` is 1. */
+static void heat_fill(struct cache_report *p, const struct conversation *conv, int layers)
+{
+	struct ui_cache *c = &p->cache;
+
+	c->heat_is = p->view.watched == VIEW_MASS || p->view.watched == VIEW_MEASURED ? HEAT_MASS
+	             : p->view.watched == VIEW_SELECTED                               ? HEAT_SELECTED
+	                                                                              : HEAT_NONE;
+	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_SELECTED)
+		c->heat_is = HEAT_SELECTED;
+	if (!layers || c->heat_is == HEAT_NONE)
+		return;
+	c->n_layer = p->view.n_layer;
+	p->heat = xrealloc(p->heat, (size_t)VIEW_LAYERS * VIEW_COLS);
+	for (int i = 0; i < c->n_layer; i++)
+		memcpy(p->heat + (size_t)i * (size_t)c->cols, p->view.heat[i], (size_t)c->cols);
+	c->heat = p->heat;
+	column_words(p, conv);
+}
+
+/* Set the rates, in tokens per second, at which tokens are admitted, moved and evicted. */
+static void rates_fill(struct ui_cache *c, struct listener *l, double now)
+{
+	double over = now - l->since;
+
+	if (over > 0) {
+		c->in_rate = (float)(l->share[FLOW_IN] / over);
+		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
+		c->out_rate = (float)(l->share[FLOW_OUT] / over);
+	}
+	/* After RATE_OVER seconds, halve the token counts and the time in which they were counted, so that older events
+	 * weigh less. */
+	if (over > RATE_OVER) {
+		l->since = now - over / 2;
+		for (int k = 0; k < FLOW_KINDS; k++)
+			l->share[k] /= 2;
+	}
+}
+
 void cache_report_take(struct cache_report *p, struct conversation *conv, struct listener *l, int how, int32_t read)
 {
 	struct timeline_stats st;
 	struct ui_cache *c = &p->cache;
-	double start = now_seconds(), over;
+	double start = now_seconds();
 
 	if (!conv->tl) {
 		report_server(p, conv, l);
@@ -223,38 +281,14 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	timeline_view(conv->tl, UI_COLS, &p->view);
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
-	c->seen = st.n_tokens;
-	/* Tokens that at least one KV head keeps. They may be more than the slots of a head, because heads may keep
-	 * different tokens. */
-	c->kept = st.n_tokens - st.rings.evicted;
-	c->evicted = st.rings.evicted;
-	c->thinned = st.rings.evicted_in_part;
-	c->ctx = st.ctx;
-	c->bytes_most =
-		st.kv_disk_bytes + st.kv_host_bytes > st.kv_bytes ? st.kv_disk_bytes + st.kv_host_bytes : st.kv_bytes;
-	c->fetched = st.kv_fetched;
-	c->overlap = (float)st.kv_overlap;
-	c->resident = st.kv_disk_bytes ? st.kv_resident_bytes : 0;
+	stats_fill(c, &st);
 	regions_fill(p, &st);
 	c->cols = p->view.cols;
 	c->per_col = p->view.per_col;
 	c->kept_col = p->view.kept;
 	c->where_col = p->view.where;
 	cut_unread(p, read);
-	c->bytes = st.kv_used_bytes;
-	c->heat_is = p->view.watched == VIEW_MASS || p->view.watched == VIEW_MEASURED ? HEAT_MASS
-	             : p->view.watched == VIEW_SELECTED                               ? HEAT_SELECTED
-	                                                                              : HEAT_NONE;
-	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_SELECTED)
-		c->heat_is = HEAT_SELECTED;
-	if (how > 1 && c->heat_is != HEAT_NONE) {
-		c->n_layer = p->view.n_layer;
-		p->heat = xrealloc(p->heat, (size_t)VIEW_LAYERS * VIEW_COLS);
-		for (int i = 0; i < c->n_layer; i++)
-			memcpy(p->heat + (size_t)i * (size_t)c->cols, p->view.heat[i], (size_t)c->cols);
-		c->heat = p->heat;
-		column_words(p, conv);
-	}
+	heat_fill(p, conv, how > 1);
 	c->selected = p->view.selected;
 	c->refreshed = p->view.refreshed;
 	c->stride = (float)timeline_strides(conv->tl, c->stride_of, p->view.n_layer);
@@ -268,19 +302,7 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	if (!how)
 		return;
 	flow_words(p, conv, l);
-	over = start - l->since;
-	if (over > 0) {
-		c->in_rate = (float)(l->share[FLOW_IN] / over);
-		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
-		c->out_rate = (float)(l->share[FLOW_OUT] / over);
-	}
-	/* After RATE_OVER seconds, halve the token counts and the time in which they were counted, so that older events
-	 * weigh less. */
-	if (over > RATE_OVER) {
-		l->since = start - over / 2;
-		for (int k = 0; k < FLOW_KINDS; k++)
-			l->share[k] /= 2;
-	}
+	rates_fill(c, l, start);
 	lenses_take(p, conv, l, &st, read);
 	c->seconds = now_seconds() - start;
 }
@@ -303,12 +325,41 @@ static void json_share(struct str *out, const char *name, float share)
 		json_real(out, name, share, "%.4f");
 }
 
+static void json_region(struct str *out, const struct ui_region *r)
+{
+	json_open(out, NULL, '{');
+	json_string(out, "name", r->name);
+	json_int(out, "fill", r->fill);
+	json_int(out, "rows", r->slots);
+	json_int(out, "stride", r->stride);
+	json_int(out, "first", r->first);
+	json_int(out, "last", r->last);
+	json_share(out, "share", r->share);
+	json_close(out, '}');
+}
+
+static void json_flow(struct str *out, const struct ui_cache *c)
+{
+	static const char *const flow[] = { [FLOW_IN] = "in", [FLOW_MOVED] = "moved", [FLOW_OUT] = "out" };
+
+	json_open(out, "flow", '[');
+	for (int i = 0; i < c->n_flow; i++) {
+		json_open(out, NULL, '{');
+		json_string(out, "what", flow[c->flow[i].what]);
+		json_int(out, "ring", c->flow[i].ring);
+		json_int(out, "token", c->flow[i].token);
+		json_real(out, "score", c->flow[i].mass, "%.6g");
+		json_string(out, "text", c->flow[i].text);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
 void cache_report_json(const struct cache_report *p, struct str *out)
 {
 	static const char *const heat_is[] = {
 		[HEAT_NONE] = "none", [HEAT_MASS] = "score", [HEAT_SELECTED] = "chosen"
 	};
-	static const char *const flow[] = { [FLOW_IN] = "in", [FLOW_MOVED] = "moved", [FLOW_OUT] = "out" };
 	const struct ui_cache *c = &p->cache;
 
 	json_open(out, NULL, '{');
@@ -324,19 +375,8 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 	json_real(out, "fetched", c->fetched, "%.0f");
 	json_share(out, "overlap", c->overlap);
 	json_open(out, "regions", '[');
-	for (int i = 0; i < c->n_region; i++) {
-		const struct ui_region *r = &c->region[i];
-
-		json_open(out, NULL, '{');
-		json_string(out, "name", r->name);
-		json_int(out, "fill", r->fill);
-		json_int(out, "rows", r->slots);
-		json_int(out, "stride", r->stride);
-		json_int(out, "first", r->first);
-		json_int(out, "last", r->last);
-		json_share(out, "share", r->share);
-		json_close(out, '}');
-	}
+	for (int i = 0; i < c->n_region; i++)
+		json_region(out, &c->region[i]);
 	json_close(out, ']');
 	json_int(out, "per_col", c->per_col);
 	json_bytes(out, "kept_col", c->kept_col, c->cols);
@@ -360,17 +400,7 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 	json_share(out, "estimated", c->estimated);
 	json_int(out, "sampled", c->sampled);
 	json_share(out, "spread", c->spread);
-	json_open(out, "flow", '[');
-	for (int i = 0; i < c->n_flow; i++) {
-		json_open(out, NULL, '{');
-		json_string(out, "what", flow[c->flow[i].what]);
-		json_int(out, "ring", c->flow[i].ring);
-		json_int(out, "token", c->flow[i].token);
-		json_real(out, "score", c->flow[i].mass, "%.6g");
-		json_string(out, "text", c->flow[i].text);
-		json_close(out, '}');
-	}
-	json_close(out, ']');
+	json_flow(out, c);
 	json_real(out, "in_rate", c->in_rate, "%.2f");
 	json_real(out, "moved_rate", c->moved_rate, "%.2f");
 	json_real(out, "out_rate", c->out_rate, "%.2f");

@@ -93,51 +93,82 @@ static const char *left_behind(const struct chat *c, enum turn_kind kind)
 	return conversation_answer(&c->conv) ? "the answer stays as it was" : "the question stays; /regen answers it";
 }
 
-static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *turn, int rc, const struct err *e)
+/* Tell the user why a turn failed or was stopped, and what is kept of it. */
+static void say_failure(struct chat *c, enum turn_kind kind, const struct turn *turn, const struct err *e)
 {
-	struct timeline_stats st;
-	struct str s = { 0 };
-	size_t number, count;
-
-	conversation_stats(&c->conv, &st);
-	if (rc < 0 && e->code == ERR_CANCELLED) {
+	if (e->code == ERR_CANCELLED) {
 		if (!c->interactive)
 			c->quit = 1, c->rc = 130;
 		else if (turn->answered)
 			notice(c, "[stopped]");
 		else
 			notice(c, "[stopped before the answer began: %s]", left_behind(c, kind));
-	} else if (rc < 0 && e->code == ERR_FIT) {
-		chat_error(c, e);
-		if (!c->interactive)
-			c->quit = 1;
-		else if (turn->answered)
-			notice(c, "[what was said is kept; /undo and /new make room]");
-		else
-			notice(c, "[the question is withdrawn%s]",
-			       c->conv.n_msg   ? "; /undo and /new make room"
-			       : c->conv.n_doc ? "; /undo drops a document"
-			                       : "");
 		return;
-	} else if (rc < 0) {
-		chat_error(c, e);
+	}
+	chat_error(c, e);
+	if (e->code != ERR_FIT) {
 		c->quit |= e->code == ERR_FAIL && !e->msg[0];
 		if (c->interactive && !turn->answered && (kind == TURN_ASK || e->code != ERR_USAGE))
 			notice(c, "[%s]", left_behind(c, kind));
-	} else if (turn->stop == STOP_LOOP) {
+	} else if (!c->interactive) {
+		c->quit = 1;
+	} else if (turn->answered) {
+		notice(c, "[what was said is kept; /undo and /new make room]");
+	} else {
+		notice(c, "[the question is withdrawn%s]",
+		       c->conv.n_msg   ? "; /undo and /new make room"
+		       : c->conv.n_doc ? "; /undo drops a document"
+		                       : "");
+	}
+}
+
+/* Tell the user if the answer was stopped before the model ended it. */
+static void say_stop(struct chat *c, const struct turn *turn)
+{
+	if (turn->stop == STOP_LOOP)
 		notice(c,
 		       c->interactive
 		               ? "[stopped: it repeats the same %d tokens, which are kept once; /regen answers anew, /continue goes on]"
 		               : "weir: an answer was stopped: it repeats the same %d tokens, which are kept once",
 		       turn->loop);
-	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
+	else if (turn->stop == STOP_LENGTH && c->o.predict < 0)
 		notice(c,
 		       c->interactive ? "[cut at %s tokens, the length of the context; /continue goes on]"
 		                      : "weir: an answer was cut at %s tokens, the length of the context",
 		       count_text(turn->answer_tokens).s);
-	} else if (turn->stop == STOP_LENGTH && c->interactive) {
+	else if (turn->stop == STOP_LENGTH && c->interactive)
 		notice(c, "[cut at %s tokens, as -n asks; /continue goes on]", count_text(turn->answer_tokens).s);
-	}
+}
+
+/* Tell the user the length and speed of the answer, and how full the context is. */
+static void say_summary(struct chat *c, const struct turn *turn, const struct timeline_stats *st)
+{
+	struct str s = { 0 };
+	size_t number, count;
+
+	str_addf(&s, "[%s tokens, %.1f t/s, ", count_text(turn->answer_tokens).s, turn->decode_tps);
+	if (!describe_evicted(st, &s))
+		str_addf(&s, "context %s%s%s%s", turn->estimated ? "about " : "", count_text((uint64_t)st->n_tokens).s,
+		         st->ctx ? " of " : "", st->ctx ? count_text((uint64_t)st->ctx).s : "");
+	if (!c->conv.tl && turn->reused_tokens)
+		str_addf(&s, ", %s cached", count_text((uint64_t)turn->reused_tokens).s);
+	if (chat_variants(c, c->conv.n_msg - 1, &number, &count))
+		str_addf(&s, ", variant %zu of %zu", number, count);
+	notice(c, "%s]", s.p);
+	str_free(&s);
+}
+
+static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *turn, int rc, const struct err *e)
+{
+	struct timeline_stats st;
+
+	conversation_stats(&c->conv, &st);
+	if (rc < 0)
+		say_failure(c, kind, turn, e);
+	else
+		say_stop(c, turn);
+	if (rc < 0 && e->code == ERR_FIT)
+		return;
 	if (turn->outgrown && !c->o.quiet)
 		notice(c, "%s",
 		       c->front->dims
@@ -149,18 +180,8 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 		return;
 	if (turn->recomputed > 1 && st.endless)
 		notice(c, "[%s tokens recomputed: evicted tokens cannot be restored]", count_text(turn->recomputed).s);
-	if (!turn->answer_tokens && c->goes_on)
-		return;
-	str_addf(&s, "[%s tokens, %.1f t/s, ", count_text(turn->answer_tokens).s, turn->decode_tps);
-	if (!describe_evicted(&st, &s))
-		str_addf(&s, "context %s%s%s%s", turn->estimated ? "about " : "", count_text((uint64_t)st.n_tokens).s,
-		         st.ctx ? " of " : "", st.ctx ? count_text((uint64_t)st.ctx).s : "");
-	if (!c->conv.tl && turn->reused_tokens)
-		str_addf(&s, ", %s cached", count_text((uint64_t)turn->reused_tokens).s);
-	if (chat_variants(c, c->conv.n_msg - 1, &number, &count))
-		str_addf(&s, ", variant %zu of %zu", number, count);
-	notice(c, "%s]", s.p);
-	str_free(&s);
+	if (turn->answer_tokens || !c->goes_on)
+		say_summary(c, turn, &st);
 }
 
 static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n, const struct answer_hooks *hooks,

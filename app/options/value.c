@@ -129,86 +129,118 @@ static const char *below_home(struct options *o, const char *path)
 	return path;
 }
 
+static int set_flag(int *at, const char *where, const char *value, struct err *e)
+{
+	static const char *const words[][5] = { { "0", "no", "false", "off" }, { "1", "yes", "true", "on" } };
+
+	for (int is = 0; is < 2; is++)
+		for (int i = 0; value && words[is][i]; i++)
+			if (!strcmp(value, words[is][i])) {
+				*at = is;
+				return 0;
+			}
+	if (value)
+		return err_set(e, ERR_USAGE, "%s is yes or no, not '%.60s'", where, value);
+	*at = 1;
+	return 0;
+}
+
+static int set_seed(struct options *o, uint64_t *at, const char *where, const char *value, struct err *e)
+{
+	char *end;
+	unsigned long long v;
+
+	errno = 0;
+	v = strtoull(value, &end, 10);
+	if (end == value || *end || errno || strchr(value, '-'))
+		return err_set(e, ERR_USAGE, "%s wants a number from 0 to 18446744073709551615, not '%.60s'", where,
+		               value);
+	*at = v;
+	o->seed_set = 1;
+	return 0;
+}
+
+static int set_float(float *at, const struct option_def *d, const char *where, const char *value, struct err *e)
+{
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(value, &end);
+	if (end == value || *end || !isfinite(v) || v < d->min || v > d->max)
+		return bad_number(d, where, value, e);
+	*at = (float)v;
+	return 0;
+}
+
+static int set_text(struct options *o, const char **at, const struct option_def *d, const char *where,
+                    const char *value, struct err *e)
+{
+	if (!*value && (d->off == offsetof(struct options, model) || d->off == offsetof(struct options, session)))
+		return err_set(e, ERR_USAGE, "%s is empty", where);
+	if (d->off == offsetof(struct options, prompt) && strspn(value, " \t\r\n") == strlen(value))
+		return err_set(e, ERR_USAGE, "%s has no words: nothing is asked", where);
+	*at = strstr(d->arg, "FILE") ? below_home(o, value) : value;
+	return 0;
+}
+
+static int set_choice(const char **at, const struct option_def *d, const char *where, const char *value, struct err *e)
+{
+	for (const char *p = d->arg;;) {
+		size_t n = strcspn(p, "|");
+
+		if (strlen(value) == n && !memcmp(p, value, n)) {
+			*at = value;
+			return 0;
+		}
+		if (!p[n])
+			return err_set(e, ERR_USAGE, "%s has no '%.60s'; there is: %s", where, value, d->arg);
+		p += n + 1;
+	}
+}
+
+static int set_checked(const char **at, int (*check)(const char *, struct err *), const char *where, const char *value,
+                       struct err *e)
+{
+	struct err why = { 0 };
+
+	if (check(value, &why) < 0)
+		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
+	*at = value;
+	return 0;
+}
+
 int option_set(struct options *o, const struct option_def *d, const char *where, const char *value, struct err *e)
 {
 	void *at = (char *)o + d->off;
 	enum sampling_setting sampled = option_sampling(d);
-	char *end;
 
 	if (sampled != SAMPLING_SETTINGS && !strcmp(value, "auto")) {
 		sampling_said(o, sampled, 0);
 		return 0;
 	}
 	switch (d->type) {
-	case OPT_FLAG:
-		if (!value || !strcmp(value, "1") || !strcmp(value, "yes") || !strcmp(value, "true") ||
-		    !strcmp(value, "on"))
-			*(int *)at = 1;
-		else if (!strcmp(value, "0") || !strcmp(value, "no") || !strcmp(value, "false") ||
-		         !strcmp(value, "off"))
-			*(int *)at = 0;
-		else
-			return err_set(e, ERR_USAGE, "%s is yes or no, not '%.60s'", where, value);
-		return 0;
+	case OPT_FLAG: return set_flag(at, where, value, e);
 	case OPT_INT:
 		if (parse_int(value, d->min, d->max, at) < 0)
 			return bad_number(d, where, value, e);
 		sampling_said(o, sampled, 1);
 		return 0;
 	case OPT_INT_LIST: return set_list(at, d, where, value, e);
-	case OPT_SEED: {
-		unsigned long long v;
-		errno = 0;
-		v = strtoull(value, &end, 10);
-		if (end == value || *end || errno || strchr(value, '-'))
-			return err_set(e, ERR_USAGE, "%s wants a number from 0 to 18446744073709551615, not '%.60s'",
-			               where, value);
-		*(uint64_t *)at = v;
-		o->seed_set = 1;
-		return 0;
-	}
+	case OPT_SEED: return set_seed(o, at, where, value, e);
 	case OPT_SIZE:
 		if (parse_size(value, at) < 0)
 			return err_set(e, ERR_USAGE, "%s wants bytes, as 512M or 2G, not '%.60s'", where, value);
 		return 0;
-	case OPT_FLOAT: {
-		double v;
-		errno = 0;
-		v = strtod(value, &end);
-		if (end == value || *end || !isfinite(v) || v < d->min || v > d->max)
-			return bad_number(d, where, value, e);
-		*(float *)at = (float)v;
+	case OPT_FLOAT:
+		if (set_float(at, d, where, value, e) < 0)
+			return -1;
 		sampling_said(o, sampled, 1);
 		return 0;
-	}
-	case OPT_TEXT:
-		if (!*value &&
-		    (d->off == offsetof(struct options, model) || d->off == offsetof(struct options, session)))
-			return err_set(e, ERR_USAGE, "%s is empty", where);
-		if (d->off == offsetof(struct options, prompt) && strspn(value, " \t\r\n") == strlen(value))
-			return err_set(e, ERR_USAGE, "%s has no words: nothing is asked", where);
-		*(const char **)at = strstr(d->arg, "FILE") ? below_home(o, value) : value;
-		return 0;
-	case OPT_POLICY:
-	case OPT_KV_TYPE: {
-		struct err why = { 0 };
-		if ((d->type == OPT_POLICY ? kv_policy_check : kv_type_check)(value, &why) < 0)
-			return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
-		*(const char **)at = value;
-		return 0;
-	}
-	case OPT_CHOICE:
-		for (const char *p = d->arg;;) {
-			size_t n = strcspn(p, "|");
-			if (strlen(value) == n && !memcmp(p, value, n)) {
-				*(const char **)at = value;
-				return 0;
-			}
-			if (!p[n])
-				break;
-			p += n + 1;
-		}
-		return err_set(e, ERR_USAGE, "%s has no '%.60s'; there is: %s", where, value, d->arg);
+	case OPT_TEXT: return set_text(o, at, d, where, value, e);
+	case OPT_POLICY: return set_checked(at, kv_policy_check, where, value, e);
+	case OPT_KV_TYPE: return set_checked(at, kv_type_check, where, value, e);
+	case OPT_CHOICE: return set_choice(at, d, where, value, e);
 	}
 	return 0;
 }

@@ -354,21 +354,14 @@ static int check_container_keys(struct parse *p)
 
 /* ---- tensor directory ---- */
 
-static int read_tensor(struct parse *p, struct gguf_tensor *t)
+/* Read the number of dimensions and their sizes. Set *count to the number of values. */
+static int read_shape(struct parse *p, struct gguf_tensor *t, uint64_t *count)
 {
 	static const char *const ne_field[4] = { "ne[0]", "ne[1]", "ne[2]", "ne[3]" };
-	const struct dtype_info *info;
-	const char *type_name = NULL;
-	uint64_t off, count = 1;
-	uint32_t n_dims, id;
-	int type;
+	uint64_t off;
+	uint32_t n_dims;
 
-	p->name.n = 0;
-	t->off = p->c.pos;
-	if (read_name(p, "name length", "name", MAX_NAME, &t->name))
-		return -1;
-	if (memchr(t->name.p, '/', t->name.n) || memchr(t->name.p, '\\', t->name.n))
-		return bad_field(p, t->off + 8, "name", "is like a path, and must not contain '/' or '\\'");
+	*count = 1;
 	off = p->c.pos;
 	n_dims = cursor_u32(&p->c, "n_dims");
 	if (p->c.failed)
@@ -387,12 +380,24 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		if (ne < 1 || ne > INT64_MAX)
 			return bad_field(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne,
 			                 INT64_MAX);
-		if (size_mul(count, ne, &count) || count > INT64_MAX)
+		if (size_mul(*count, ne, count) || *count > INT64_MAX)
 			return bad_field(p, off, ne_field[i],
 			                 "is %" PRIu64 ", and the number of values then passes %" PRId64, ne,
 			                 INT64_MAX);
 		t->ne[i] = (int64_t)ne;
 	}
+	return 0;
+}
+
+/* Read the type, and set t->bytes to the size of `count` values. */
+static int read_type(struct parse *p, struct gguf_tensor *t, uint64_t count)
+{
+	const struct dtype_info *info;
+	const char *type_name = NULL;
+	uint64_t off;
+	uint32_t id;
+	int type;
+
 	off = p->c.pos;
 	id = cursor_u32(&p->c, "type");
 	if (p->c.failed)
@@ -420,6 +425,21 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		                 "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
 		                 ": it is cut short or damaged",
 		                 t->bytes, p->g->size);
+	return 0;
+}
+
+static int read_tensor(struct parse *p, struct gguf_tensor *t)
+{
+	uint64_t off, count;
+
+	p->name.n = 0;
+	t->off = p->c.pos;
+	if (read_name(p, "name length", "name", MAX_NAME, &t->name))
+		return -1;
+	if (memchr(t->name.p, '/', t->name.n) || memchr(t->name.p, '\\', t->name.n))
+		return bad_field(p, t->off + 8, "name", "is like a path, and must not contain '/' or '\\'");
+	if (read_shape(p, t, &count) || read_type(p, t, count))
+		return -1;
 	off = p->c.pos;
 	t->at = cursor_u64(&p->c, "offset");
 	if (p->c.failed)

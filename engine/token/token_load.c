@@ -454,43 +454,36 @@ static int wordpiece_ids(struct loader *l)
 	return 0;
 }
 
-static int load_ids(struct loader *l)
+/* Check that the ids under keys that are not used otherwise are in range. WordPiece also uses cls and separator (or
+ * seperator). */
+static int check_other_ids(struct loader *l)
 {
-	/* Tokens that end a turn, of all model families. If the file does not give the EOT (end of turn), the EOT is
-	 * the first token in this list that the vocabulary has. */
-	static const char *const turn_end[] = {
-		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
-		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
-		"<end_of_utterance>", "<EOT>",           NULL,
-	};
-	/* clang-format off */
-	/* Tokens of all model families after which a model stops, in addition to those in turn_end[]. */
-	static const char *const text_end[] = {
-		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
-		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
-	};
-	/* clang-format on */
 	static const char *const others[] = {
-		/* For the ids under these keys, only check that they are in range. WordPiece also uses cls and
-		 * separator (or seperator). */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
-		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
+		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",
 	};
-	struct vocab *v = l->v;
-	struct vocab_info *in = &v->info;
-	int32_t eom, ignored, ends_channel;
+	int32_t ignored;
 	char key[64];
-	int flag;
 
-	for (int i = 0; others[i]; i++) {
+	for (size_t i = 0; i < LEN(others); i++) {
 		snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", others[i]);
 		if (read_id(l, key, &ignored, -1))
 			return -1;
 	}
-	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos, -1) ||
+	return 0;
+}
+
+/* Read the ids of BOS, EOS, EOT, the unknown token and padding, and set *eom to that of EOM (end of message). Return 0,
+ * or -1 with l->err set. */
+static int read_ids(struct loader *l, int32_t *eom)
+{
+	struct vocab *v = l->v;
+	struct vocab_info *in = &v->info;
+
+	if (check_other_ids(l) || read_id(l, "tokenizer.ggml.bos_token_id", &in->bos, -1) ||
 	    read_id(l, "tokenizer.ggml.eos_token_id", &in->eos, -1) ||
 	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot, -1) ||
-	    read_id(l, "tokenizer.ggml.eom_token_id", &eom, -1) ||
+	    read_id(l, "tokenizer.ggml.eom_token_id", eom, -1) ||
 	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk, -1) ||
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad, -1))
 		return -1;
@@ -506,27 +499,57 @@ static int load_ids(struct loader *l)
 	if (!l->types) {
 		/* The file has no token types, but it has the ids of a few special tokens. Make these control tokens,
 		 * so that plain text cannot produce them. */
-		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
+		int32_t named[] = { in->bos, in->eos, in->eot, *eom, in->unk, in->pad };
 		for (size_t i = 0; i < LEN(named); i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
 				v->type[named[i]] = TOKEN_CONTROL;
 	}
-	ends_channel = load_marks(v) ? control_find(v, CHANNEL_END) : -1;
+	return 0;
+}
+
+/* List the tokens that end an answer. */
+static void find_ends(struct vocab *v, int32_t eom)
+{
+	/* Tokens that end a turn, of all model families. If the file does not give the EOT (end of turn), the EOT is
+	 * the first token in this list that the vocabulary has. */
+	static const char *const turn_end[] = {
+		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
+		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
+		"<end_of_utterance>", "<EOT>",
+	};
+	/* clang-format off */
+	/* Tokens of all model families after which a model stops, in addition to those in turn_end[]. */
+	static const char *const text_end[] = {
+		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
+		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+	};
+	/* clang-format on */
+	struct vocab_info *in = &v->info;
+	int32_t ends_channel = load_marks(v) ? control_find(v, CHANNEL_END) : -1;
+
 	if (in->eot == ends_channel)
 		in->eot = -1;
-	for (int i = 0; in->eot < 0 && turn_end[i]; i++)
+	for (size_t i = 0; in->eot < 0 && i < LEN(turn_end); i++)
 		if (control_find(v, turn_end[i]) != ends_channel)
 			in->eot = control_find(v, turn_end[i]);
 	add_end(v, in->eos);
 	add_end(v, in->eot);
 	add_end(v, eom);
-	for (int i = 0; turn_end[i]; i++)
+	for (size_t i = 0; i < LEN(turn_end); i++)
 		add_end(v, control_find(v, turn_end[i]));
-	for (int i = 0; text_end[i]; i++)
+	for (size_t i = 0; i < LEN(text_end); i++)
 		add_end(v, control_find(v, text_end[i]));
 	for (int i = 0; i < v->n_end; i++)
 		if (v->end[i] == ends_channel)
 			v->end[i--] = v->end[--v->n_end];
+}
+
+/* Read whether BOS, EOS and a blank are put around a text. */
+static int load_flags(struct loader *l)
+{
+	struct vocab *v = l->v;
+	struct vocab_info *in = &v->info;
+	int flag;
 
 	in->encoder = v->kind == KIND_UNIGRAM || v->kind == KIND_WORDPIECE;
 	flag = v->kind == KIND_BPE ? v->pre->add_bos : v->kind != KIND_UNIGRAM;
@@ -544,6 +567,16 @@ static int load_ids(struct loader *l)
 		return -1;
 	v->add_space = v->marks && flag;
 	return 0;
+}
+
+static int load_ids(struct loader *l)
+{
+	int32_t eom;
+
+	if (read_ids(l, &eom))
+		return -1;
+	find_ends(l->v, eom);
+	return load_flags(l);
 }
 
 /* ---- the kind of tokenizer ---- */

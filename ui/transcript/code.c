@@ -264,22 +264,77 @@ static size_t open_string(struct code *c, const struct language *l, const char *
 	return string_end(c, l, line, n, at + 1);
 }
 
+/* Go on with a comment or string that began before `at`. Return `at` if nothing is open. */
+static size_t open_token(struct code *c, const struct language *l, const char *line, size_t n, size_t at,
+                         unsigned *style)
+{
+	*style = c->in == IN_COMMENT ? ST_CODE_COMMENT : ST_CODE_STRING;
+	switch (c->in) {
+	case IN_COMMENT: return token_end(c, line, n, at, l->close);
+	case IN_STRING: return string_end(c, l, line, n, at);
+	case IN_TRIPLE: return token_end(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
+	case IN_BRACKETS: return token_end(c, line, n, at, "]]");
+	default: *style = ST_CODE; return at;
+	}
+}
+
+/* 1 if a comment that ends with the line begins at `at`. */
+static int is_line_comment(const struct language *l, const char *line, size_t n, size_t at)
+{
+	for (int k = 0; k < 2; k++)
+		if (starts_with(line + at, n - at, l->line[k]) &&
+		    !((l->flags & SHELL) && line[at] == '#' && at && line[at - 1] != ' ' && line[at - 1] != ';'))
+			return 1;
+	return 0;
+}
+
+/* Take a directive of the preprocessor: '#', blanks, a name. */
+static size_t directive_token(const char *line, size_t n, size_t at)
+{
+	for (at++; at < n && line[at] == ' '; at++)
+		;
+	for (; at < n && is_name(line[at]); at++)
+		;
+	return at;
+}
+
+/* Take a number, a variable of a shell, a name, or one other character. */
+static size_t word_token(const struct language *l, const char *line, size_t n, size_t at, unsigned *style)
+{
+	size_t i = at;
+
+	if (byte_is_digit(line[at])) {
+		*style = ST_CODE_NUMBER;
+		while (i < n && (is_name(line[i]) || (line[i] == '.' && i + 1 < n && byte_is_digit(line[i + 1]))))
+			i++;
+		return i;
+	}
+	if ((l->flags & SHELL) && line[at] == '$') {
+		*style = ST_CODE_NUMBER;
+		for (i++; i < n && (is_name(line[i]) || (i == at + 1 && strchr("{#?@*", line[i]))); i++)
+			;
+		return i;
+	}
+	while (i < n && is_name(line[i]))
+		i++;
+	if (i == at)
+		return at + 1;
+	if (is_keyword(l, line + at, i - at))
+		*style = ST_CODE_KEYWORD;
+	return i;
+}
+
 size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigned *style)
 {
 	const struct language *l = &languages[c->lang];
 	const char *s = line + at;
-	size_t i = at, left = n - at;
+	size_t left = n - at, end;
 
 	*style = ST_CODE;
 	if (!c->lang)
 		return n;
-	switch (c->in) {
-	case IN_COMMENT: *style = ST_CODE_COMMENT; return token_end(c, line, n, at, l->close);
-	case IN_STRING: *style = ST_CODE_STRING; return string_end(c, l, line, n, at);
-	case IN_TRIPLE: *style = ST_CODE_STRING; return token_end(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
-	case IN_BRACKETS: *style = ST_CODE_STRING; return token_end(c, line, n, at, "]]");
-	default: break;
-	}
+	if ((end = open_token(c, l, line, n, at, style)) > at)
+		return end;
 	if (l->flags & DIFF) {
 		*style = *s == '+'   ? ST_CODE_STRING
 		         : *s == '-' ? ST_CODE_COMMENT
@@ -294,27 +349,21 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 	}
 	if (l->flags & MARKUP)
 		return markup_token(c, line, n, at, style);
-	for (int k = 0; k < 2; k++)
-		if (starts_with(s, left, l->line[k]) &&
-		    !((l->flags & SHELL) && *s == '#' && at && line[at - 1] != ' ' && line[at - 1] != ';')) {
-			*style = ST_CODE_COMMENT;
-			return n;
-		}
+	if (is_line_comment(l, line, n, at)) {
+		*style = ST_CODE_COMMENT;
+		return n;
+	}
 	if ((l->flags & PREPROCESSOR) && *s == '#' && c->in != IN_LINE) {
 		*style = ST_CODE_KEYWORD;
 		c->in = IN_LINE;
-		for (i++; i < n && line[i] == ' '; i++)
-			;
-		for (; i < n && is_name(line[i]); i++)
-			;
-		return i;
+		return directive_token(line, n, at);
 	}
 	if (*s == ' ') {
-		while (i < n && line[i] == ' ')
-			i++;
-		return i;
+		for (end = at; end < n && line[end] == ' '; end++)
+			;
+		return end;
 	}
-	if ((l->flags & PREPROCESSOR))
+	if (l->flags & PREPROCESSOR)
 		c->in = IN_LINE; /* a '#' later in this line begins no directive */
 	if ((l->flags & LONG_BRACKETS) && starts_with(s, left, "[[")) {
 		*style = ST_CODE_STRING;
@@ -325,26 +374,7 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		*style = ST_CODE_STRING;
 		return open_string(c, l, line, n, at);
 	}
-	if (byte_is_digit(*s)) {
-		*style = ST_CODE_NUMBER;
-		while (i < n && (is_name(line[i]) || (line[i] == '.' && i + 1 < n && byte_is_digit(line[i + 1]))))
-			i++;
-		return i;
-	}
-	if ((l->flags & SHELL) && *s == '$') {
-		*style = ST_CODE_NUMBER;
-		for (i++; i < n && (is_name(line[i]) || (i == at + 1 && strchr("{#?@*", line[i]))); i++)
-			;
-		return i;
-	}
-	if (is_name(*s)) {
-		while (i < n && is_name(line[i]))
-			i++;
-		if (is_keyword(l, s, i - at))
-			*style = ST_CODE_KEYWORD;
-		return i;
-	}
-	return at + 1;
+	return word_token(l, line, n, at, style);
 }
 
 void code_newline(struct code *c)
