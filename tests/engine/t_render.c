@@ -4,6 +4,7 @@
 #include "engine/template/chat.h"
 #include "engine/gguf/gguf.h"
 #include "engine/token/token.h"
+#include "tests/lib/published.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -220,7 +221,7 @@ static void edits_with(const char *vocabulary, const char *name, const struct vo
 /* Test the built-in templates, published ones, and none. all: 0 = only about every sixth of the published ones. */
 static void every_template(const char *path, int all)
 {
-	const char *folder = test_shared("data/chat-templates/jinja"), *name, *slash = strrchr(path, '/');
+	const char *folder = published("jinja"), *name, *slash = strrchr(path, '/');
 	struct gguf *g;
 	struct vocab *v;
 	struct err e = { 0 };
