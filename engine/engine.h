@@ -1,5 +1,4 @@
-/* engine/engine.h - public interface of the inference engine: models, conversations as tokens, token sequences with a
- * KV cache.
+/* engine/engine.h - public interface of the inference engine: models, tokens, token sequences with a KV cache.
  *
  * struct engine is a loaded model. It is immutable, and threads may share it. struct timeline is one token sequence
  * with its KV cache and its last logits. Only one thread at a time may use it.
@@ -7,9 +6,10 @@
  * To compute, the caller passes the whole token sequence to timeline_sync(), which prefills the tokens that the cache
  * lacks. Then each timeline_step() generates one token.
  *
- * Three more headers have functions for these structs: engine_view.h shows what a cache holds and what is attended
- * to; engine_snapshot.h saves and loads a sequence; lab/lab.h, for the program weir-lab only, trains models and
- * compares cache policies.
+ * More headers belong to the interface: engine_chat.h renders conversations as tokens; engine_view.h shows what a
+ * cache holds and what is attended to; engine_snapshot.h saves and loads a sequence; encoder.h turns texts into
+ * vectors; engine_machine.h describes and measures the machine; lab/lab.h, for the program weir-lab only, trains
+ * models and compares cache policies.
  *
  * Functions that return int return 0, or -1 with the reason in *err, unless their comment says otherwise. */
 #ifndef WEIR_ENGINE_H
@@ -130,122 +130,6 @@ const char *engine_arch_name(size_t i);
 const char *engine_pre_name(size_t i);
 const char *engine_template_name(size_t i);
 
-/* ---- the machine ---- */
-
-/* Return the name of the CPU kernels in use and, in parentheses, the names of all kernels that this CPU can run:
- * "avx512 (avx512, avx2, c available)". */
-const char *engine_cpu_level(void);
-/* Tell whether AMX (matrix instructions of x86-64) can be used: "yes" or "no, because ..."; NULL on other
- * processors. */
-const char *engine_amx(void);
-/* Measure the memory bandwidth, which is the number of bytes per second that `threads` threads read. The result is the
- * best of a few passes over `bytes` bytes. */
-double engine_bandwidth(int threads, uint64_t bytes);
-/* Measure how many 8-bit multiply-adds per second `threads` threads compute. */
-double engine_arithmetic(int threads);
-/* Measure the speed of copying within the memory of the engine's device: number of bytes read and bytes written per
- * second. `bytes` is the size of the buffer. The result is the best of a few passes, or 0 if there is no device or no
- * memory for the buffer. */
-double engine_copy_bandwidth(struct engine *, uint64_t bytes);
-/* Return how many more bytes of memory this process can get, under the limits of the machine, the container and the
- * process. */
-uint64_t engine_memory_free(void);
-/* Called by a SIGBUS handler: return 1 if the address is in a mapped model file or cache file, else 0. If it is, the
- * file was truncated, or its disk has failed. When the handler returns, the interrupted call continues, and fails with
- * an error. */
-int engine_fault(const void *address);
-struct engine_gpu {
-	char text[160];            /* description of the device, or the reason why there is none */
-	uint64_t available, total; /* numbers of free bytes and of all bytes of the GPU's memory */
-	char check[160];           /* why the GPU has failed the check; "" = it has passed, or was not checked */
-};
-/* Describe the GPU that the device "cuda" would use. Return -1 if there is none; `text` then says why. If `checks` is
- * not NULL, check the GPU now, even if a result of an earlier check is stored, and store the new result. */
-int engine_gpu(struct engine_gpu *, const struct gpu_checks *checks);
-
-/* ---- reasoning (token/reasoning_marks.c) ----
- *
- * Models that reason write the reasoning in front of the answer, between two marks such as <think> and </think>. If a
- * mark is a control token, its name is part of the answer's text.
- *
- * gpt-oss writes reasoning and answer as messages on two channels:
- * "<|channel|>analysis<|message|>REASONING<|end|><|start|>assistant<|channel|>final<|message|>ANSWER". */
-struct reasoning_mark {
-	const char *open, *close;
-};
-/* Return the i-th pair of marks; NULL if there are fewer. */
-const struct reasoning_mark *reasoning_mark_at(size_t i);
-/* 1 if these are the marks of a channel (gpt-oss). The answer itself is then in the channel "final". */
-int reasoning_has_channels(const struct reasoning_mark *);
-#define CHANNEL_MARK  "<|channel|>"
-#define CHANNEL_TEXT  "<|message|>"
-#define CHANNEL_NEXT  "<|start|>"
-#define CHANNEL_END   "<|end|>"
-#define CHANNEL_FINAL CHANNEL_MARK "final" CHANNEL_TEXT
-
-/* ---- conversations as tokens (template/render.c) ---- */
-
-enum chat_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
-struct chat_msg {
-	enum chat_role role;
-	const char *text;
-	size_t len;
-	/* tokens of this text, if the model has generated it; they are used unchanged, so that their KV entries can be
-	 * reused */
-	const int32_t *id;
-	size_t n_id;
-	const char *role_name; /* a role that only templates know ("tool"), used instead of `role`; NULL = use `role` */
-};
-/* Where a message's text is in the rendered conversation: n bytes of the text, from byte `from` on, are at offset `at`
- * of the conversation. They are not the whole text if the template strips blanks or reasoning. If the template omits or
- * changes the text, `at` is SIZE_MAX. */
-struct text_range {
-	size_t at, from, n;
-};
-
-/* A conversation as tokens, made by engine_render(). Initialise it with zeros, and free it with rendered_free(). The
- * struct belongs to one engine. */
-struct rendered {
-	/* the tokens; they begin with one BOS if the model file asks for BOS or the template writes it */
-	struct tokens id;
-	uint32_t *end;            /* [id.n] for each token, the length of the rendered text up to the token's end */
-	struct text_range *range; /* [n_msg] for each message, where its text is */
-	size_t n_msg;
-	struct rendered_text *text; /* private to the engine */
-};
-enum render_flags {
-	REPLY_HEAD = 1,       /* append the beginning of an answer, as the template writes it (the generation prompt) */
-	REPLY_NO_THOUGHT = 2, /* ask for an answer without reasoning, if the template supports this */
-	RENDER_OPEN = 4,      /* the last message is unfinished, so omit the text that the template writes after it */
-	REPLY_THOUGHT = 8     /* ask for an answer with reasoning, if the template supports this */
-};
-/* Render the messages with the chat template, and tokenize the result. Without a template the texts are joined. Only
- * text of the template itself can become special tokens: "<|im_end|>" in a message stays plain text. `before` is an
- * earlier rendering, whose tokens are reused where both texts are the same; it may be NULL. *out is overwritten, and
- * may be the same struct as *before. On error *out is unchanged. */
-int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned flags,
-                  const struct rendered *before, struct rendered *out, struct err *);
-void rendered_free(struct rendered *);
-/* Append the rendered text to *out. `bos` and `eos` are the texts of these tokens for the template; NULL = the model's
- * texts. */
-int engine_render_text(const struct engine *, const struct chat_msg *, size_t n, unsigned flags, const char *bos,
-                       const char *eos, struct str *out, struct err *);
-/* Return the index of the first token that ends after byte `byte` of message i's text; SIZE_MAX = this byte is not
- * rendered. */
-size_t rendered_token(const struct rendered *, size_t i, size_t byte);
-/* Append to *out the first tokens of the rendered conversation: all tokens that cannot change if the text of message i
- * changes from byte `byte` on. These tokens can be prefilled before the bytes are known. */
-int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
-                         struct err *);
-/* Tokenize a part of message i's text, without the text around it, and set *n to the number of tokens. The part
- * begins at byte `from` and ends before byte `to`. Return -1 if the part is not rendered. */
-int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n,
-                        struct err *);
-/* Append text[0 .. n) to the last message. id[0 .. n_id) are the tokens of this text. The conversation must have been
- * rendered with the flag RENDER_OPEN. */
-void engine_render_add(const struct engine *, struct rendered *, const char *text, size_t n, const int32_t *id,
-                       size_t n_id);
-
 /* ---- tokens ---- */
 
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
@@ -282,21 +166,8 @@ void kv_policy_whole(const char *text, struct str *out);
  * settings has a fixed value. List in *removed the obsolete settings with a different value, for example "every=2,
  * pool=9". */
 void kv_policy_current(const char *text, struct str *out, struct str *removed);
-/* Append the text of a policy with one setting changed. Settings that have their default are omitted. The error is
- * ERR_USAGE if there is no such setting or value. */
-int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
 /* 1 if the policy evicts KV entries, so that a sequence may be longer than the context. */
 int kv_policy_endless(const char *text);
-/* Whether KV entries can be kept when timeline_switch_kv() changes the policy. */
-enum kv_sharing {
-	KV_SHARES_NOTHING, /* entries are never kept, because the policy evicts */
-	/* entries are kept when a timeline switches from this policy to another one. They are not kept when it
-	 * switches to this policy, which must observe a whole prefill. */
-	KV_SHARES_AFTER,
-	KV_SHARES_BOTH /* entries are kept when a timeline switches to this policy or from it */
-};
-enum kv_sharing kv_policy_sharing(const char *text);
-
 /* ---- a sequence ---- */
 
 struct timeline_options {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/engine_private.h"
+#include "engine/engine_machine.h"
 #include "kernels/device_check.h"
 
 int gpu_check(struct backend *be, const struct gpu_checks *checks, int again, char why[160])

@@ -10,8 +10,8 @@
 #     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- stream <- chat <- { line, tui },
 #                stream <- { tools, lab }, each by its door; nobody includes lab, which is a program of its own; sessions/ from summary on, and for what a remote server sends
 #   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
-#   the engine's doors: engine.h for all; engine_view.h for the engine and app; engine_snapshot.h for sessions/snap and app;
-#   lab/lab.h for app/lab alone
+#   the engine's doors: engine.h for all; engine_chat.h for all but ui; engine_view.h and engine_machine.h for the engine and app;
+#   engine_snapshot.h for sessions/snap and app; lab/lab.h for app/lab alone
 #   turn hooks of a conversation (retrieval, stream) include app/conversation/turn_hook.h, too
 #   `known` below are includes against this order that are to go
 #   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
@@ -138,14 +138,14 @@ check_sources() {
     }
     BEGIN {
       rooms("kernels", "common { cpu cuda }", " kernels/backend.h kernels/macros.h kernels/os.h ")
-      rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h kernels/os.h engine/encoder.h engine/engine.h engine/engine_view.h ")
+      rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h kernels/os.h engine/encoder.h engine/engine.h engine/engine_chat.h engine/engine_machine.h engine/engine_view.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h engine/engine_snapshot.h "
       open_to["engine"] = open_to["engine"] "kernels/device_check.h " # for gpu.c
-      rooms("sessions", "fetch import store snap", " kernels/os.h engine/encoder.h engine/engine.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
+      rooms("sessions", "fetch import store snap", " kernels/os.h engine/encoder.h engine/engine.h engine/engine_chat.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
       open_to["sessions/import"] = open_to["sessions/import"] "engine/base/json.h " # for notebooks
       open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
-      below = " kernels/os.h engine/encoder.h engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "
+      below = " kernels/os.h engine/encoder.h engine/engine.h engine/engine_chat.h engine/engine_machine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "
       n_app = split("term options remote models conversation summary retrieval stream chat", app, " ")
       for (i = 1; i <= n_app; i++) {
         open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")

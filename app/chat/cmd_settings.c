@@ -2,6 +2,7 @@
 #include "app/chat/chat_private.h"
 #include "app/remote/remote.h"
 #include "app/models/models.h"
+#include "engine/engine_machine.h"
 
 #include <errno.h>
 #include <stdio.h>

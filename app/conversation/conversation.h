@@ -13,6 +13,7 @@
 #include "app/options/options.h"
 #include "app/term/term.h"
 #include "engine/base/json.h"
+#include "engine/engine_chat.h"
 #include "engine/engine_view.h"
 
 struct remote;

@@ -1,5 +1,6 @@
 /* app/lab/entry_fit.c - see entry_fit.h. */
 #include "app/lab/entry_fit.h"
+#include "engine/lab/lab.h"
 
 #include <math.h>
 #include <stdio.h>

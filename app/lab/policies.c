@@ -1,6 +1,7 @@
 /* app/lab/policies.c - lists the cache policies to compare, and runs them one after the other on one timeline. */
 #include "app/lab/policies.h"
 #include "app/models/models.h"
+#include "engine/lab/lab.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include "app/lab/score.h"
 #include "app/lab/window.h"
 #include "app/models/models.h"
+#include "engine/lab/lab.h"
 
 /* FULL is the index of the policy `full` in tune.kvs. The policies to compare follow it. */
 enum { WINDOW = 2048, LAST = 128, FULL = 0 };

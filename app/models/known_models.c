@@ -5,6 +5,7 @@
  * All models are of families that weir runs. Files published by a model's makers are preferred to other conversions.
  * The sizes of the encoders are rounded. */
 #include "app/models/models.h"
+#include "engine/engine_machine.h"
 
 #include <math.h>
 #include <stdio.h>

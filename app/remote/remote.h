@@ -16,7 +16,7 @@
 #define WEIR_REMOTE_H
 
 #include "engine/base/base.h"
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 /* 1 if the text is the address of a server: "http://..." or "https://...". */
 int remote_is_address(const char *text);

@@ -15,6 +15,7 @@
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/sentences.h"
 #include "engine/encoder.h"
+#include "engine/engine_machine.h"
 
 enum {
 	SENTENCES_MOST = 32, /* maximum number of sentences of a passage that are compared with the question */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "app/stream/stream_private.h"
+#include "engine/engine_machine.h"
 #include "engine/engine_snapshot.h"
 
 void aside_forget(struct aside *a)

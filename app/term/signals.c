@@ -10,6 +10,7 @@
  * A handler also writes into a pipe that the prompt polls, because a signal just before poll() would not interrupt
  * it. */
 #include "app/term/term.h"
+#include "engine/engine_machine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,6 +10,7 @@
 #include "app/tools/bench.h"
 #include "engine/base/json.h"
 #include "app/models/models.h"
+#include "engine/engine_machine.h"
 #include "engine/engine_snapshot.h"
 
 #define BANDWIDTH_BYTES (256u << 20)

@@ -18,6 +18,7 @@
 #include "ui/text/text.h"
 #include "ui/ui.h"
 #include "engine/base/json.h"
+#include "engine/engine_machine.h"
 #include "app/models/models.h"
 #include "kernels/os.h"
 

@@ -1,6 +1,7 @@
 /* app/tools/pull.c - weir pull: fetches a model from a repository into weir's own folder (pull.h). */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
+#include "engine/engine_machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

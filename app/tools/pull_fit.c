@@ -3,6 +3,7 @@
  * The header of each file is written into a sparse file that has the size of the whole file. The engine opens it like
  * any model. So weir refuses a model that it cannot run before the weights are fetched. */
 #include "app/tools/pull.h"
+#include "engine/engine_machine.h"
 
 #include <dirent.h>
 #include <errno.h>

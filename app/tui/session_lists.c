@@ -9,6 +9,7 @@
 #include "app/models/models.h"
 #include "app/tui/tui_private.h"
 #include "app/tui/worker.h"
+#include "engine/engine_machine.h"
 
 void tui_store(struct tui *t)
 {

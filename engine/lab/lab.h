@@ -7,6 +7,21 @@
 
 #include "engine/engine.h"
 
+/* ---- texts of cache policies (policy_texts.c) ---- */
+
+/* Append the text of a policy with one setting changed. Settings that have their default are omitted. The error is
+ * ERR_USAGE if there is no such setting or value. */
+int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
+/* Whether KV entries can be kept when timeline_switch_kv() changes the policy. */
+enum kv_sharing {
+	KV_SHARES_NOTHING, /* entries are never kept, because the policy evicts */
+	/* entries are kept when a timeline switches from this policy to another one. They are not kept when it
+	 * switches to this policy, which must observe a whole prefill. */
+	KV_SHARES_AFTER,
+	KV_SHARES_BOTH /* entries are kept when a timeline switches to this policy or from it */
+};
+enum kv_sharing kv_policy_sharing(const char *text);
+
 /* ---- how much of full attention a selection policy would keep (observe_recovery.c) ---- */
 
 enum { WATCH_MAX = 32 };

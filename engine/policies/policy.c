@@ -150,38 +150,11 @@ void kv_policy_current(const char *text, struct str *out, struct str *removed)
 	}
 }
 
-int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *err)
-{
-	struct policy par;
-	struct str s = { 0 };
-	char shortest[256];
-	int rc;
-
-	/* Append the setting. If the text then has the setting twice, policy_parse() uses the later value. */
-	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
-	rc = policy_parse(&par, s.p, err);
-	str_free(&s);
-	if (rc)
-		return rc;
-	policy_text(&par, shortest, sizeof shortest);
-	str_adds(out, shortest);
-	return 0;
-}
-
 int kv_policy_endless(const char *text)
 {
 	struct policy par;
 
 	return !policy_parse(&par, text, NULL) && par.def->retention->endless;
-}
-
-enum kv_sharing kv_policy_sharing(const char *text)
-{
-	struct policy par;
-
-	if (policy_parse(&par, text, NULL) || !par.def->retention->keeps_all)
-		return KV_SHARES_NOTHING;
-	return par.def->observes_all ? KV_SHARES_AFTER : KV_SHARES_BOTH;
 }
 
 const char *kv_policy_name(int i, const char **help)

@@ -9,7 +9,7 @@
 #define WEIR_TEMPLATE_CHAT_H
 
 #include "engine/base/base.h"
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 #include "engine/token/token.h"
 
 struct gguf;

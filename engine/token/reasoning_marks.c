@@ -1,6 +1,6 @@
 /* engine/token/reasoning_marks.c - the texts before and after a model's reasoning, for each model family
  * (engine.h). */
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * token id; if several tokens have the same text, it maps the text to the first of them. The second table maps a pair
  * (left id, right id) to a merge; if a pair has several merges, it maps the pair to the first of them, because that
  * merge has the lowest rank. */
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 #include "engine/token/token_private.h"
 
 #include <math.h>

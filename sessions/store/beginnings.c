@@ -9,7 +9,7 @@
  * bytes in a message's own row, so a word in the common beginning is found once. */
 #include "sessions/store/store_private.h"
 
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * when facts are listed, so that a deleted session leaves no title behind. */
 #include "sessions/store/store_private.h"
 
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * text its name and source file. */
 #include "sessions/store/store_private.h"
 
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * contains a cycle. */
 #include "sessions/store/store_private.h"
 
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "engine/engine.h"
+#include "engine/engine_machine.h"
 #include "kernels/device_check.h"
 #include "tests/cuda/cuda_test.h"
 

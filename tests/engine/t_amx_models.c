@@ -1,6 +1,7 @@
 /* tests/engine/t_amx_models.c - prompts at the CPU level amx: the logits must have the bits of the level avx512. On a
  * processor without AMX, AMX instructions are emulated (tests/lib/amx_emulator.h). */
 #include "tests/lib/test.h"
+#include "engine/engine_machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

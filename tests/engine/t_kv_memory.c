@@ -4,6 +4,7 @@
  *
  * WEIR_SOAK=1: also run a cache of 65,536 tokens in a quarter of its size, and generate 10,000 tokens with it. */
 #include "tests/lib/test.h"
+#include "engine/engine_machine.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "sessions/store/store_private.h"
 #include "tests/lib/test.h"
 
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* tests/sessions/t_store_facts.c - chat.db: facts to remember in all conversations. */
 #include "tests/lib/storedir.h"
 
-#include "engine/engine.h"
+#include "engine/engine_chat.h"
 
 static int show_fact(const struct fact *f, void *ud)
 {
