@@ -117,7 +117,8 @@ static int read_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-void source_place(const struct conversation *conv, size_t i, size_t from, size_t to, struct str *out)
+/* Append where bytes [from, to) of document i are: 'report.pdf, page 12, "Methods"'. */
+static void source_place(const struct conversation *conv, size_t i, size_t from, size_t to, struct str *out)
 {
 	struct document_place at;
 

@@ -174,8 +174,6 @@ void marks_find(const struct conversation *, const struct answer_sources *list, 
 
 /* ---- quote.c ---- */
 
-/* Append where bytes [from, to) of document i are: 'report.pdf, page 12, "Methods"'. */
-void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
 /* Append the best sentence of a source, on one line. */
 void source_quote(const struct conversation *, const struct source *, struct str *out);
 /* 1 if the model has the source in its context: the whole passage, or its best sentence. */

@@ -342,7 +342,9 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 	return 0;
 }
 
-int pull_model(const struct options *o, const char *name, struct str *path, struct err *e)
+/* Fetch a model, with the messages and questions of weir pull. `name` is a name in the built-in table, or the name of a
+ * repository. If `path` is not NULL, append the model's path to *path. */
+static int pull_model(const struct options *o, const char *name, struct str *path, struct err *e)
 {
 	struct pull p = { .o = o };
 	struct str at = { 0 };

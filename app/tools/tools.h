@@ -22,9 +22,6 @@ struct snaps;
 int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);
-/* Fetch a model, with the messages and questions of weir pull. `name` is a name in the built-in table, or the name of a
- * repository. If `path` is not NULL, append the model's path to *path. */
-int pull_model(const struct options *, const char *name, struct str *path, struct err *);
 /* If the user is at a terminal, offer to fetch a model. Returns 0 if a model was fetched, and appends its path to
  * *path; otherwise returns -1. */
 int pull_offer(const struct options *, struct str *path, struct err *);

@@ -217,7 +217,8 @@ static struct node *parse_primary(struct parser *p)
 
 /* ---- attributes, items, calls ---- */
 
-struct args *parse_args(struct parser *p)
+/* Parse the arguments of a call up to and including ")". The "(" has been read. */
+static struct args *parse_args(struct parser *p)
 {
 	struct args *a = work_alloc(p->w, sizeof *a);
 	size_t cap = 0, cap_name = 0, cap_named = 0;
@@ -285,7 +286,8 @@ static struct node *parse_subscript(struct parser *p, struct node *object)
 	return n;
 }
 
-struct node *parse_postfix(struct parser *p, struct node *n)
+/* Parse anything that may directly follow an operand: .name, [index], (arguments). */
+static struct node *parse_postfix(struct parser *p, struct node *n)
 {
 	for (;;) {
 		if (token_skip(p, ".")) {

@@ -332,10 +332,6 @@ struct node *parse_target(struct parser *, int with_attribute);
 /* Parse filters after "|": "name|name(...)". If `operand` is NULL, the filters belong to a {% filter %} or {% set %}
  * block. */
 struct node *parse_filters(struct parser *, struct node *operand);
-/* Parse the arguments of a call up to and including ")". The "(" has been read. */
-struct args *parse_args(struct parser *);
-/* Parse anything that may directly follow an operand: .name, [index], (arguments). */
-struct node *parse_postfix(struct parser *, struct node *);
 struct node *parse_template(struct parser *);
 
 /* ---- running ---- */
@@ -378,16 +374,12 @@ struct value call_value(struct run *, struct value f, struct call *);
 void scope_set(struct run *, struct scope *, const char *name, struct value);
 /* Evaluate the arguments of a call into *call. */
 void run_call(struct run *, const struct args *, struct call *);
-void run_print(struct run *, struct value);
-/* Run a body and return its output as a string. */
-struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
 /* Run a recursive loop again over `list`: the loop's body has called loop(list). Return the output as a string. */
 struct value run_loop(struct run *, struct loop *, struct value list);
 /* Run statements up to the end of the body, or to {% break %} or {% continue %}. Return an enum (jinja_run.c) that says
  * which of these three ended the body. */
 int run_body(struct run *, const struct node *body);
-void run_assign(struct run *, const struct node *target, struct value);
 
 /* ---- attributes, items, arguments (jinja_access.c) ---- */
 

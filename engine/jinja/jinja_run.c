@@ -33,7 +33,7 @@ static struct scope *scope_new(struct run *r, const struct scope *parent)
 	return s;
 }
 
-void run_assign(struct run *r, const struct node *target, struct value v)
+static void run_assign(struct run *r, const struct node *target, struct value v)
 {
 	struct value object;
 
@@ -53,7 +53,7 @@ void run_assign(struct run *r, const struct node *target, struct value v)
 	}
 }
 
-void run_print(struct run *r, struct value v)
+static void run_print(struct run *r, struct value v)
 {
 	v = value_printed(&r->w, v);
 	if (v.text->n > r->bytes_max - r->bytes)
@@ -67,7 +67,8 @@ void run_print(struct run *r, struct value v)
 		r->write(r->ud, &v.text->v[i]);
 }
 
-struct value run_capture(struct run *r, const struct node *body)
+/* Run a body and return its output as a string. */
+static struct value run_capture(struct run *r, const struct node *body)
 {
 	struct pieces o = { .n = 0 }, *before = r->out;
 

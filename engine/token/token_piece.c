@@ -18,7 +18,8 @@ int32_t byte_char(unsigned char b)
 	return b == 173 ? 256 + 33 + 34 : b;
 }
 
-int char_byte(int32_t cp)
+/* Return the byte for a code point of byte-level BPE, or -1 if the code point stands for no byte. */
+static int char_byte(int32_t cp)
 {
 	if (cp >= 256 + 33 + 34)
 		return cp == 256 + 33 + 34 ? 173 : -1;

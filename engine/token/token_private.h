@@ -199,10 +199,8 @@ struct encoder {
 
 /* Return the byte that a text of the form "<0xNN>" stands for, or -1 if the text has another form. */
 int token_byte(const char *p, size_t n);
-/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b. char_byte()
- * returns the byte for a code point, or -1 if the code point stands for no byte. */
+/* Byte-level BPE stores each byte as a printable character. Return the code point for byte b. */
 int32_t byte_char(unsigned char b);
-int char_byte(int32_t cp);
 
 /* For each token of the output from index out_at on, append its end (an offset in the text) to e->ends. The tokens
  * encode the bytes from `from` to `to` - 1 of the run (plain text between two special tokens). `from` is -1 if the

@@ -409,7 +409,8 @@ static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 	return j->group < queries ? MIN(queries / j->group, n) : 1;
 }
 
-void attn_tiles(struct attn_job *j, int32_t t0, int32_t t1)
+/* Divide the tokens from t0 to t1 - 1 of a job into tiles. */
+static void attn_tiles(struct attn_job *j, int32_t t0, int32_t t1)
 {
 	j->t0 = t0;
 	j->t1 = t1;

@@ -63,8 +63,6 @@ int attn_segments_met(struct attn_met *, const struct attn_args *);
 /* Compute the tokens from t0 to t1 - 1 of a job whose shapes were checked. Return 0, or -1 if cancelled or out of
  * memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
-/* Divide the tokens from t0 to t1 - 1 of a job into tiles. */
-void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Return the size of the scratch memory that a thread needs for tiles of n_q queries, in bytes. */
 size_t attn_thread_bytes(const struct attn_job *, int32_t n_q);
 int32_t segment_spans(const struct attn_segment *);

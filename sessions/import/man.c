@@ -30,7 +30,8 @@ void page_text(struct page *page, struct part t)
 	page->glue |= t.n > 1 && !memcmp(t.s + t.n - 2, "\\c", 2);
 }
 
-void page_heading(struct page *page, int level)
+/* Begin a heading. It ends what is open: tables, lists, kept white space. */
+static void page_heading(struct page *page, int level)
 {
 	page->w.pre = 0;
 	while (page->w.tables)

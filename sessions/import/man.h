@@ -97,8 +97,6 @@ void page_blank(struct page *);
 void page_text(struct page *, struct part);
 /* Begin a list item, whose tag follows. */
 void page_item(struct page *);
-/* Begin a heading. It ends what is open: tables, lists, kept white space. */
-void page_heading(struct page *, int level);
 
 /* ---- man_mdoc.c ---- */
 

@@ -288,7 +288,8 @@ int db_exec(struct db *d, const char *sql, struct err *e)
 	return sqlite3_exec(d->h, sql, NULL, NULL, NULL) ? db_error(d, d->read_only ? "read" : "use", e) : 0;
 }
 
-sqlite3_stmt *db_get(struct db *d, const char *sql, struct err *e)
+/* Return a prepared statement, which the caller gives back with db_put(), or NULL on error. */
+static sqlite3_stmt *db_get(struct db *d, const char *sql, struct err *e)
 {
 	struct db_cached *free_slot = NULL;
 	sqlite3_stmt *st;

@@ -65,8 +65,8 @@ int db_exec(struct db *, const char *sql, struct err *);
 /* Run a query. *out receives the first column of its first row, or 0 if there is no row. */
 int db_number(struct db *, const char *sql, int64_t *out, struct err *);
 
-/* Prepared statements. db_get() returns a statement, and db_query() also binds its arguments; both return NULL on
- * error. The caller gives the statement back with db_put(). types has one letter for each argument:
+/* Prepared statements. db_query() returns a statement with its arguments bound, or NULL on error. The caller gives the
+ * statement back with db_put(). types has one letter for each argument:
  *
  *     i  int64_t;
  *     d  double;
@@ -76,7 +76,6 @@ int db_number(struct db *, const char *sql, int64_t *out, struct err *);
  *     n  SQL's NULL, without an argument.
  *
  * Texts and BLOBs are not copied: they must stay valid until db_put(). */
-sqlite3_stmt *db_get(struct db *, const char *sql, struct err *);
 void db_put(struct db *, sqlite3_stmt *); /* the statement may be NULL */
 sqlite3_stmt *db_query(struct db *, struct err *, const char *sql, const char *types, ...);
 /* Fetch the next row of the statement. Returns 1 if there is one, 0 if no row is left, -1 on error. */

@@ -42,7 +42,7 @@ int message_none(struct err *e, int64_t session, int64_t id)
 	return err_set(e, ERR_USAGE, "there is no message %lld in session %lld", (long long)id, (long long)session);
 }
 
-int session_base(struct store *s, int64_t session, int64_t *base, struct err *e)
+static int session_base(struct store *s, int64_t session, int64_t *base, struct err *e)
 {
 	int rc = db_find(&s->db, e, base, "SELECT base FROM session WHERE id=?1", "i", session);
 

@@ -127,7 +127,6 @@ int message_sum_ok(sqlite3_stmt *, int first_column);
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 /* Replace the stats of a message. */
 int message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
-int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* ---- beginnings.c ---- */
 /* The first bytes of a long question, if an earlier message has the same bytes and stores them. `of` is the id of that

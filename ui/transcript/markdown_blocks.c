@@ -17,7 +17,8 @@ static int before_cols(const struct build *b)
 	return cols;
 }
 
-int build_room(const struct build *b)
+/* Return the number of columns that are left for text. */
+static int build_room(const struct build *b)
 {
 	return b->width - before_cols(b);
 }
@@ -75,7 +76,8 @@ static void new_line(struct build *b, uint32_t source)
 	lines_begin(b->l, MAX(source, least));
 }
 
-void build_line(struct build *b, uint32_t source)
+/* Begin a line with bars and bullets. */
+static void build_line(struct build *b, uint32_t source)
 {
 	new_line(b, source);
 	put_before(b, 1);

@@ -76,8 +76,6 @@ void build_soft_break(struct build *);
 
 /* ---- markdown_blocks.c ---- */
 
-int build_room(const struct build *);             /* return the number of columns that are left for text */
-void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
 /* Add an empty line before a block if the message has an empty line there, after the text shown last. `source` is the
  * offset of the block's text. */
 void build_block(struct build *, uint32_t source);
