@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
+#include "engine/engine_machine.h"
 #include "kernels/os.h"
 
 /* maximum number of mappings: enough for model files and for two mappings per layer of each KV cache on disk */

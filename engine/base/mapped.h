@@ -1,9 +1,9 @@
 /* engine/base/mapped.h (private to engine/) - lets the program survive SIGBUS in mapped files.
  *
  * If another program truncates a mapped file, or the disk fails, the next access to a missing page raises SIGBUS. The
- * program's signal handler passes the address to engine_fault() (engine.h). If the address is in a registered mapping,
- * engine_fault() replaces the mapping by zeros, from that page on, and sets the flag `lost` of the mapping's owner. The
- * interrupted computation continues.
+ * program's signal handler passes the address to engine_fault() (engine_machine.h). If the address is in a registered
+ * mapping, engine_fault() replaces the mapping by zeros, from that page on, and sets the flag `lost` of the mapping's
+ * owner. The interrupted computation continues.
  *
  * The owner tests `lost` before it uses a result. If the flag is set, the running step fails and no snapshot is
  * saved. */

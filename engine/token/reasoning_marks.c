@@ -1,5 +1,5 @@
 /* engine/token/reasoning_marks.c - the texts before and after a model's reasoning, for each model family
- * (engine.h). */
+ * (engine_chat.h). */
 #include "engine/engine_chat.h"
 
 #include <string.h>
