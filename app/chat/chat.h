@@ -106,11 +106,11 @@ struct chat {
 	/* State of building the index of documents. `on` is 1 while the index is being built and a transaction of the
 	 * store is open. `since` is the time at which the building began, or 0 if it has not begun. `shown` is the time
 	 * at which progress was last shown, and `verb` is the text that was shown with it. `ahead` is 1 if passages are
-	 * encoded before a question needs them. `due` is 1 if this encoding was interrupted: the front end then calls
-	 * chat_index() when no job waits. `each` is the number of seconds to encode a passage, or 0 if this is
-	 * unknown. */
+	 * encoded before a question needs them, and then `awaited` is 1 if a message waits for the end of this
+	 * encoding. `due` is 1 if this encoding was interrupted: the front end then calls chat_index() when no job
+	 * waits. `each` is the number of seconds to encode a passage, or 0 if this is unknown. */
 	struct {
-		int on, ahead, due;
+		int on, ahead, awaited, due;
 		double since, shown, each;
 		struct str verb;
 	} indexing;

@@ -76,7 +76,8 @@ static int show_progress(struct chat *c, const char *verb, size_t done, size_t t
 		str_clear(&c->indexing.verb);
 		str_addf(&c->indexing.verb, "%s %d%%", verb, (int)(part * 100));
 		if (left >= 1)
-			str_addf(&c->indexing.verb, ", %.0f s left", left);
+			str_addf(&c->indexing.verb, c->indexing.awaited ? ", your message in %.0f s" : ", %.0f s left",
+			         left);
 		c->front->progress(c, c->indexing.verb.p, 0, 0);
 	}
 	return signals_stopped();
@@ -88,6 +89,7 @@ static void end_progress(struct chat *c)
 		c->front->progress(c, "reading", -1, 0);
 	str_free(&c->indexing.verb);
 	c->indexing.since = 0;
+	c->indexing.awaited = 0;
 }
 
 static int on_indexing(size_t done, size_t total, void *ud)
@@ -111,6 +113,7 @@ static int encoding_goes_on(struct chat *c, size_t done, size_t total)
 	double rest = c->indexing.each * (double)(total - done);
 	int wants = c->indexing.ahead ? c->front->yield(c) : 0;
 
+	c->indexing.awaited = wants == 1;
 	if (wants > 1)
 		return ENCODING_STOP;
 	if (rest <= WAIT_MOST || (c->indexing.ahead ? !wants : done > 0))
