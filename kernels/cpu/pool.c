@@ -197,7 +197,7 @@ static void wait_done(struct pool *p, uint32_t n)
 	if (spin_until(p, NULL, done_ready, n))
 		return;
 	pthread_mutex_lock(&p->lock);
-	atomic_exchange(&p->caller_waits, 1); /* no store: see pool_run() */
+	atomic_exchange(&p->caller_waits, 1); /* not stored: see pool_run() */
 	while (atomic_load(&p->done) != n)
 		pthread_cond_wait(&p->finished, &p->lock);
 	atomic_store(&p->caller_waits, 0);
@@ -217,7 +217,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	p->arg = arg;
 	atomic_store_explicit(&p->caller_cpu, os_cpu(), memory_order_relaxed);
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-	/* The next task to take is 1, because the caller itself runs task 0. This is an exchange and no store, because
+	/* The next task to take is 1, because the caller itself runs task 0. The ticket is swapped, not stored, because
 	 * QEMU on x86-64 lets a load of ARM code overtake a sequentially consistent store: a wake-up was lost there. On
 	 * x86-64 both are the same instruction. */
 	atomic_exchange(&p->ticket, (uint64_t)n_tasks << 32 | 1);
