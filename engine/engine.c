@@ -1,5 +1,5 @@
 /* engine/engine.c - opens a model: GGUF file, vocabulary, chat template, hyperparameters, device, weights. Also defines
- * the functions of engine.h that only call other files of the engine. */
+ * the functions of the public headers that only call other files of the engine. */
 #include "engine/engine_private.h"
 #include "engine/engine_machine.h"
 

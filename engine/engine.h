@@ -168,6 +168,7 @@ void kv_policy_whole(const char *text, struct str *out);
 void kv_policy_current(const char *text, struct str *out, struct str *removed);
 /* 1 if the policy evicts KV entries, so that a sequence may be longer than the context. */
 int kv_policy_endless(const char *text);
+
 /* ---- a sequence ---- */
 
 struct timeline_options {

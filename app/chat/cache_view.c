@@ -209,7 +209,7 @@ static void report_server(struct cache_report *p, const struct conversation *con
 	lenses_of_server(p, conv, l);
 }
 
-/* Copy the counts and rates of the timeline's statistics. */
+/* Copy numbers of tokens and bytes from the timeline's statistics. */
 static void stats_fill(struct ui_cache *c, const struct timeline_stats *st)
 {
 	uint64_t outside = st->kv_disk_bytes + st->kv_host_bytes;

@@ -197,7 +197,7 @@ static void wait_done(struct pool *p, uint32_t n)
 	if (spin_until(p, NULL, done_ready, n))
 		return;
 	pthread_mutex_lock(&p->lock);
-	atomic_exchange(&p->caller_waits, 1); /* not stored: see pool_run() */
+	atomic_exchange(&p->caller_waits, 1); /* swapped, not stored, as the ticket in pool_run() */
 	while (atomic_load(&p->done) != n)
 		pthread_cond_wait(&p->finished, &p->lock);
 	atomic_store(&p->caller_waits, 0);
@@ -218,8 +218,8 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	atomic_store_explicit(&p->caller_cpu, os_cpu(), memory_order_relaxed);
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	/* The next task to take is 1, because the caller itself runs task 0. The ticket is swapped, not stored, because
-	 * QEMU on x86-64 lets a load of ARM code overtake a sequentially consistent store: a wake-up was lost there. On
-	 * x86-64 both are the same instruction. */
+	 * QEMU on x86-64 executes a load of ARM code before an earlier sequentially consistent store, so that a wake-up
+	 * was lost there. On x86-64, swap and store are the same instruction. */
 	atomic_exchange(&p->ticket, (uint64_t)n_tasks << 32 | 1);
 	if (atomic_load(&p->sleepers) > 0) {
 		pthread_mutex_lock(&p->lock);
