@@ -95,10 +95,10 @@ const struct grid *ui_draw(struct ui *, double now);
 void ui_inline(struct ui *, int on);
 int ui_is_inline(const struct ui *);
 /* Tell the ui that the terminal has shown the grid of the last ui_draw(). The final rows of this grid are then not
- * drawn again. */
-void ui_shown(struct ui *);
-/* Call this before an inline ui is closed. Closes panes and the search, so that the next ui_draw() has the whole
- * conversation. */
+ * drawn again. `above` is what display_above() returns, or 0 without a display. */
+void ui_shown(struct ui *, int above);
+/* Call this before an inline ui is closed. Closes panes, the search and the popup and empties the input line, so that
+ * the next ui_draw() has the whole conversation. */
 void ui_finish(struct ui *);
 /* Append the screen as text, one line per row. For with_styles, see grid_dump(). */
 void ui_dump(struct ui *, double now, int with_styles, struct str *out);
@@ -414,6 +414,8 @@ int display_colors(const struct display *); /* returns the number of colours tha
 /* For an inline ui: erase the rows that the terminal would wrap again when its size changes. The next display_show()
  * writes these rows again. */
 void display_hide(struct display *);
+/* For an inline ui: return the number of rows above those of the last grid that the next grid may cover (grid.over). */
+int display_above(const struct display *);
 int display_can_flow(const struct display *); /* 1 if the terminal can show inline grids */
 /* Return the escape sequences that reset the terminal. The string stays valid until the program ends; signal handlers
  * may write it to the terminal. */

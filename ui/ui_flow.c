@@ -28,8 +28,9 @@ void ui_inline(struct ui *u, int on)
 	ui_lay_out(u);
 }
 
-void ui_shown(struct ui *u)
+void ui_shown(struct ui *u, int above)
 {
+	u->flow_above = above;
 	if (!u->grid.flows || !u->grid.final)
 		return;
 	transcript_flow_take(u->transcript, (size_t)(u->grid.final - u->flow_note));
@@ -44,6 +45,7 @@ void ui_finish(struct ui *u)
 	if (u->searching || u->pattern.text.n)
 		ui_search_off(u);
 	focus_line(u);
+	input_restore(""); /* closes the popup */
 	transcript_end_follow(u->transcript);
 	ui_entry_end(u, NULL);
 	u->dirty = 1;
@@ -119,7 +121,8 @@ void ui_flow_draw(struct ui *u)
 	static const char skipped[] = "[earlier messages are not repeated here; PgUp shows them]";
 	const struct layout *l = &u->lay;
 	int fixed = l->line + l->queue + l->status + l->sources + l->bar + l->hints, room = MAX(u->h - fixed, 0);
-	int gap = u->h >= GAP_ROWS && room > 0, offers = u->focus == ON_LINE ? input_offers() : 0, note, rows;
+	int gap = u->h >= GAP_ROWS && room > 0, offers = u->focus == ON_LINE ? MIN(input_offers(), POPUP_ROWS) : 0;
+	int note, rows, over = 0, fin;
 	struct flow_size size = { .w = u->w, .page = room, .most = FLOW_MOST };
 	struct area all, part;
 	size_t final;
@@ -128,16 +131,23 @@ void ui_flow_draw(struct ui *u)
 	rows = (int)transcript_flow(u->transcript, &size, &final, &note);
 	u->flow_note = note;
 	rows += note + gap;
-	/* a popup is drawn over the unfinished text: if it needs more rows than the text has, add rows */
-	rows = MAX(rows, (int) final + note + MIN(room, offers ? MIN(offers, POPUP_ROWS) + 1 : 0));
+	fin = (int) final + note;
+	/* The popup is drawn over the unfinished text and, where this has too few rows, over the rows above it. While
+	 * it is open, finished text waits. If there are too few rows above, rows are added. */
+	if (offers && !note && rows <= room) {
+		fin = 0;
+		over = MIN(MAX(MIN(offers, room) - rows, 0), u->flow_above);
+	}
+	rows = MAX(rows + over, fin + MIN(room, offers));
 	grid_resize(&u->grid, u->w, MAX(rows + fixed, 1));
 	u->grid.flows = 1;
-	u->grid.final = (int) final + note;
+	u->grid.final = fin;
+	u->grid.over = over;
 	u->grid.fixed = fixed + gap;
 	all = area_of(&u->grid);
 	if (note)
 		area_text(&all, 0, 0, ST_NOTICE, skipped, sizeof skipped - 1);
-	part = area_part(&all, 0, note, u->w, rows - note - gap);
+	part = area_part(&all, 0, over + note, u->w, rows - over - note - gap);
 	transcript_flow_draw(u->transcript, &part);
 	u->body = area_part(&all, 0, 0, 0, 0);
 	draw_fixed(u, rows);

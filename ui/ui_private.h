@@ -71,8 +71,9 @@ struct layout {
 
 struct ui {
 	int w, h, ascii, color;
-	int inlined;   /* 1: the conversation goes to the terminal's own scrollback, see ui_inline() */
-	int flow_note; /* 1: the first row on the screen is a note that earlier messages are not repeated */
+	int inlined;    /* 1: the conversation goes to the terminal's own scrollback, see ui_inline() */
+	int flow_note;  /* 1: the first row on the screen is a note that earlier messages are not repeated */
+	int flow_above; /* number of rows above those of the last grid that the next grid may cover */
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;

@@ -218,7 +218,7 @@ static const struct hint on_line[] = {
 	{ "F1", "Help" },
 	{ "^P", "Do" },
 	{ "/", "Commands" },
-	{ "/open", "Document" },
+	{ "/open", "File" },
 	{ "F2", "Cache" },
 	{ "F3", "Find" },
 	{ "F4", "Sessions" },
@@ -237,16 +237,17 @@ static const struct hint while_open[] = {
 	{ "Esc", "Stop" },  { "Enter", "Ask" },  { "F1", "Help" },  { "F2", "Cache" },    { "F5", "Docs" },
 	{ "F6", "Browse" }, { "F7", "Sources" }, { "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
 };
-/* a row of 80 columns has no room for the hints of F3 and F6; after ^X both are shown */
-enum { WIDE_LINE = 97 };
-enum { MESSAGES = 1, NO_MESSAGES = 2, DOCUMENTS_HERE = 4, NO_DOCUMENTS = 8, SOURCES_HERE = 16, WIDE = 32 };
+enum { MESSAGES = 1, NO_MESSAGES = 2, DOCUMENTS_HERE = 4, NO_DOCUMENTS = 8, SOURCES_HERE = 16 };
 static const struct {
 	const char *key;
 	unsigned needs;
 } needs[] = {
-	{ "/", NO_MESSAGES },      { "/open", NO_DOCUMENTS }, { "F3", MESSAGES | WIDE }, { "F5", DOCUMENTS_HERE },
-	{ "F6", MESSAGES | WIDE }, { "F7", SOURCES_HERE },    { "^X", MESSAGES },        { "PgUp", MESSAGES },
+	{ "/", NO_MESSAGES }, { "/open", NO_DOCUMENTS }, { "F3", MESSAGES }, { "F5", DOCUMENTS_HERE },
+	{ "F6", MESSAGES },   { "F7", SOURCES_HERE },    { "^X", MESSAGES }, { "PgUp", MESSAGES },
 };
+/* In a row that is too narrow for all hints these are left out, beginning with the first: browse mode (F6) names the
+ * search, too, and ^X the other two. */
+static const char *const spared[] = { "F3", "PgUp", "F10", "F6" };
 static const struct hint on_talk[] = {
 	{ "Esc", "Write" }, { "j k", "Line" }, { "Space", "Page" }, { "/", "Find" }, { "[ ]", "Question" },
 	{ "y", "Copy" },    { "c", "Code" },   { "z", "Fold" },     { 0 },
@@ -342,23 +343,49 @@ static unsigned state_of(const struct ui *u)
 	const struct ui_source *s;
 
 	return (transcript_messages(u->transcript) ? MESSAGES : NO_MESSAGES) |
-	       (u->n_document ? DOCUMENTS_HERE : NO_DOCUMENTS) | (u->w >= WIDE_LINE ? WIDE : 0) |
+	       (u->n_document ? DOCUMENTS_HERE : NO_DOCUMENTS) |
 	       (transcript_turn_sources(u->transcript, transcript_last_turn(u->transcript), &s) ? SOURCES_HERE : 0);
+}
+
+/* 1 if the hint's key has an effect now, and the hint is not among the first n of spared[]. */
+static int hint_is_shown(unsigned state, const struct hint *h, size_t n)
+{
+	for (size_t i = 0; i < LEN(needs); i++)
+		if (!strcmp(needs[i].key, h->key) && needs[i].needs & ~state)
+			return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(spared[i], h->key))
+			return 0;
+	return 1;
+}
+
+static int hint_cols(const struct hint *h)
+{
+	return (int)(strlen(h->key) + 1 + strlen(h->does));
+}
+
+/* 1 if the hints fit into w columns without the first n of spared[]. */
+static int hints_fit(unsigned state, const struct hint *all, size_t n, int w)
+{
+	int cols = -2;
+
+	for (const struct hint *h = all; h->key; h++)
+		cols += hint_is_shown(state, h, n) ? hint_cols(h) + 2 : 0;
+	return cols <= w;
 }
 
 /* Return the first hint from h on that is shown now; its key is NULL at the end of the list `all`. */
 static const struct hint *hint_shown(const struct ui *u, const struct hint *all, const struct hint *h)
 {
 	unsigned state = state_of(u);
+	size_t n = 0;
 
-	for (; h->key && (all == on_line || all == at_work || all == while_open); h++) {
-		int is_shown = 1;
-
-		for (size_t i = 0; i < LEN(needs); i++)
-			is_shown &= strcmp(needs[i].key, h->key) || (needs[i].needs & ~state) == 0;
-		if (is_shown)
-			break;
-	}
+	if (all != on_line && all != at_work && all != while_open)
+		return h;
+	while (n < LEN(spared) && !hints_fit(state, all, n, u->w))
+		n++;
+	while (h->key && !hint_is_shown(state, h, n))
+		h++;
 	return h;
 }
 
@@ -366,7 +393,7 @@ static const struct hint *hint_shown(const struct ui *u, const struct hint *all,
  * fit. */
 static int hint_begins(const struct hint *h, int x, int w)
 {
-	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
+	return x && x + hint_cols(h) > w ? -1 : x;
 }
 
 static int hints_from(const struct ui *u)
@@ -393,7 +420,7 @@ int hint_at(const struct ui *u, int at, struct key *out)
 
 	for (const struct hint *all = hints_of(u), *h = hint_shown(u, all, all);
 	     h->key && (x = hint_begins(h, x, u->w)) >= 0; h = hint_shown(u, all, h + 1)) {
-		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
+		int end = x + hint_cols(h);
 
 		if (at >= x && at < end) {
 			/* a hint may name two keys ("j k"): return the clicked one; a click on the words of the hint

@@ -141,7 +141,7 @@ void tui_show(struct tui *t)
 	t->typed = 0;
 	/* If display_show() fails, the terminal's size has just changed, and SIGWINCH will follow. */
 	if (!t->display || display_show(t->display, g))
-		ui_shown(t->ui);
+		ui_shown(t->ui, t->display ? display_above(t->display) : 0);
 	else
 		wait_for_size(t);
 }

@@ -42,7 +42,7 @@ static void show(void)
 	for (int i = 0; i < 100 && ui_dirty(u); i++) {
 		const struct grid *g = ui_draw(u, now += 0.03);
 		if (display_show(d, g))
-			ui_shown(u);
+			ui_shown(u, display_above(d));
 	}
 	pty_take(&tty, &got);
 	vt_feed(&vt, str_text(&got), got.n);
@@ -197,6 +197,71 @@ TEST(the_sources_of_the_last_answer)
 	end();
 	str_free(&text);
 	vt_free(&vt);
+}
+
+/* A popup covers rows that the terminal shows. After it closes, the screen and the scrollback are as before. */
+static void popup(const char *term, int w, int h)
+{
+	struct str was = { 0 }, s = { 0 };
+
+	begin(term, w, h);
+	question("first");
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	stream(400);
+	ui_entry_end(u, NULL);
+	show();
+	all_text(&was);
+	for (int i = 0; i < 3; i++) {
+		type("/");
+		show();
+		all_text(&s);
+		CHECK(strstr(s.p, "/stats"));
+		CHECK_INT(count(s.p, "\n"), count(was.p, "\n"));
+		type("re");
+		show();
+		key("\25"); /* Ctrl-U */
+		show();
+		all_text(&s);
+		CHECK_STR(s.p, was.p);
+	}
+	/* the size changes, or the program ends, while the popup is open */
+	type("/");
+	show();
+	display_hide(d);
+	pty_to_vt(&tty, &vt);
+	vt_resize(&vt, w, h + 1, VT_CUTS);
+	set_size(&tty, w, h + 1);
+	ui_resize(u, w, h + 1);
+	show();
+	check_whole(0);
+	key("\25");
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	for (int k = 0; k < 100; k++) {
+		if (k % 40 == 20)
+			type("/");
+		stream(10);
+		show();
+		if (k % 40 == 39)
+			key("\25");
+	}
+	type("/");
+	show();
+	end();
+	check_whole(0);
+	all_text(&s);
+	CHECK(!strstr(s.p, "/stats"));
+	str_free(&was);
+	str_free(&s);
+	vt_free(&vt);
+}
+
+TEST(a_popup_leaves_no_trace)
+{
+	popup("xterm-256color", 80, 24);
+	popup("xterm-256color", 120, 40);
+	popup("tmux-256color", 40, 16);
+	popup("linux", 80, 24);
+	popup("vt100", 80, 24);
 }
 
 TEST(nothing_is_drawn_twice)

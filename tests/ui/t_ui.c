@@ -928,7 +928,7 @@ TEST(the_row_of_keys_is_clicked)
 	key("\33[<0;12;24M"); /* ^P Do */
 	CHECK_INT(u->pane, PALETTE);
 	key(ESC);
-	click_hint("/open Document");
+	click_hint("/open File");
 	CHECK_STR(draft(), "/open ");
 	input_set("", 0);
 	ui_resize(u, 120, 24);
@@ -1072,7 +1072,7 @@ TEST(keys_are_those_of_the_state)
 	struct ui_source source = { .name = "note.txt", .document = 0 };
 
 	opened(80, 24);
-	CHECK(shows("F1 Help  ^P Do  / Commands  /open Document  F2 Cache  F4 Sessions  F10 Quit"));
+	CHECK(shows("F1 Help  ^P Do  / Commands  /open File  F2 Cache  F4 Sessions  F10 Quit"));
 	CHECK(shows("/open FILE adds a document"));
 	key("\033[18~"); /* F7 */
 	CHECK(shows("no document is open, so there is no source; /open FILE adds one"));
@@ -1084,12 +1084,12 @@ TEST(keys_are_those_of_the_state)
 	key("\033[18~");
 	CHECK(shows("nothing was asked yet; answers about documents have sources"));
 	ui_entry(u, UI_USER, "hello", 5);
-	CHECK(shows("F1 Help  ^P Do  F2 Cache  F4 Sessions  F5 Docs  ^X More  F10 Quit"));
+	CHECK(shows("F1 Help  ^P Do  F2 Cache  F4 Sessions  F5 Docs  F6 Browse  ^X More  F10 Quit"));
 	ui_entry(u, UI_ASSISTANT, "hi", 2);
 	key("\033[18~");
 	CHECK(shows("the last answer has no sources in the documents"));
 	ui_sources(u, 0, &source, 1);
-	CHECK(shows("F4 Sessions  F5 Docs  F7 Sources  ^X More  F10 Quit"));
+	CHECK(shows("F4 Sessions  F5 Docs  F6 Browse  F7 Sources  ^X More"));
 	ui_resize(u, 120, 40);
 	CHECK(shows("F2 Cache  F3 Find  F4 Sessions  F5 Docs  F6 Browse  F7 Sources  ^X More  F10 Quit"));
 	ui_resize(u, 80, 24);

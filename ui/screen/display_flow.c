@@ -250,6 +250,57 @@ static void erase_from(struct display *d, struct str *out, int y)
 	str_adds(out, "\33[J");
 }
 
+/* ---- rows that scroll away ---- */
+
+/* Write the last n of the kept rows at the cursor, and begin a new region below them. */
+static void put_kept(struct display *d, struct str *out, int n)
+{
+	const struct grid *k = &d->flow.kept;
+	struct grid again = { .w = k->w, .h = n };
+
+	grid_free(&d->flow.shown);
+	d->flow.x = d->flow.y = d->flow.below = d->flow.over = 0;
+	if (!n)
+		return;
+	again.cell = k->cell + (size_t)(d->flow.n_kept - n) * (size_t)k->w;
+	region_height(d, k->w, n, 0);
+	put_rows_below(d, out, &again, 0);
+	pen_plain(d, out);
+	str_adds(out, "\r\n");
+	grid_free(&d->flow.shown);
+	d->flow.x = d->flow.y = 0;
+}
+
+/* Cover `over` rows above the region with rows of the region, and show those again that were covered before and are
+ * covered no longer. */
+static void region_cover(struct display *d, struct str *out, int over)
+{
+	struct grid *s = &d->flow.shown, k = d->flow.kept;
+	int had = d->flow.over, more = over - had;
+
+	k.cell += (size_t)(d->flow.n_kept - MAX(had, over)) * (size_t)k.w;
+	for (int y = 0; y < -more; y++)
+		put_row(d, out, &k, y);
+	if (more)
+		region_height(d, s->w, s->h + more, 0);
+	if (more > 0)
+		memcpy(s->cell, k.cell, (size_t)more * (size_t)k.w * sizeof *s->cell);
+	d->flow.y += more;
+	d->flow.over = over;
+}
+
+int display_above(const struct display *d)
+{
+	return d->flow.above;
+}
+
+/* Return the number of rows of a terminal of h rows that are above the region, if the region and the empty rows below
+ * it end at the bottom. */
+static int rows_above(const struct display *d, int h)
+{
+	return MAX(h - (d->flow.shown.h - d->flow.over) - d->flow.below, 0);
+}
+
 /* Erase the region. `w` is the number of columns of the terminal, which may have changed since the region was
  * written. */
 static void region_erase(struct display *d, struct str *out, int w)
@@ -262,13 +313,11 @@ static void region_erase(struct display *d, struct str *out, int w)
 	up += wraps ? MAX(d->flow.x - 1, 0) / w : 0;
 	str_adds(out, "\r");
 	step(out, up, 'A');
-	d->flow.x = d->flow.y = d->flow.below = 0;
 	pen_plain(d, out);
 	str_adds(out, "\33[J");
-	grid_free(&d->flow.shown);
+	put_kept(d, out, d->flow.over);
+	d->flow.above = 0;
 }
-
-/* ---- rows that scroll away ---- */
 
 /* Change the width of the kept rows, by truncating or extending them. */
 static void kept_width(struct grid *k, int w)
@@ -283,14 +332,12 @@ static void kept_width(struct grid *k, int w)
 	grid_free(&old);
 }
 
-/* On a terminal without an alternate screen, keep a copy of a row that has scrolled away, for bring_back(). */
+/* Keep a copy of a final row, for put_kept() and region_cover(). */
 static void keep_row(struct display *d, const struct cell *row, int w)
 {
 	struct grid *k = &d->flow.kept;
 	size_t half = (size_t)(KEPT_ROWS / 2) * (size_t)w;
 
-	if (d->has_alternate)
-		return;
 	if (k->w != w)
 		kept_width(k, w);
 	if (d->flow.n_kept == KEPT_ROWS) {
@@ -304,22 +351,9 @@ static void keep_row(struct display *d, const struct cell *row, int w)
  * rows that were on it. */
 static void bring_back(struct display *d, struct str *out)
 {
-	const struct grid *k = &d->flow.kept;
-	int n = MAX(MIN(d->flow.n_kept, d->flow.shown_at - d->flow.shown.h - d->flow.below), 0);
-	struct grid again = { .w = k->w, .h = n };
-
 	str_adds(out, "\33[H\33[J");
-	grid_free(&d->flow.shown);
-	d->flow.x = d->flow.y = d->flow.below = 0;
-	if (!n)
-		return;
-	again.cell = k->cell + (size_t)(d->flow.n_kept - n) * (size_t)k->w;
-	region_height(d, k->w, n, 0);
-	put_rows_below(d, out, &again, 0);
-	pen_plain(d, out);
-	str_adds(out, "\r\n");
-	grid_free(&d->flow.shown);
-	d->flow.x = d->flow.y = 0;
+	put_kept(d, out, MIN(d->flow.n_kept, rows_above(d, d->flow.shown_at)));
+	d->flow.above = 0;
 }
 
 static void drop_final(struct display *d, const struct grid *g)
@@ -332,6 +366,7 @@ static void drop_final(struct display *d, const struct grid *g)
 	        (size_t)(s->h - g->final) * (size_t)s->w * sizeof *s->cell);
 	s->h -= g->final;
 	d->flow.y -= g->final;
+	d->flow.above = MIN(MIN(d->flow.above + g->final, d->flow.n_kept), rows_above(d, d->flow.h));
 }
 
 /* ---- a frame ---- */
@@ -397,6 +432,7 @@ int flow_show(struct display *d, const struct grid *g)
 		region_erase(d, &out, w);
 	d->all = d->clear = d->flow.was_covered = 0;
 	d->flow.shown_at = h;
+	region_cover(d, &out, MIN(g->over, d->flow.above));
 	below = region_fit(d, &out, g);
 	for (int y = 0; y < below; y++)
 		put_row(d, &out, g, y);

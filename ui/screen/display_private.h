@@ -57,14 +57,16 @@ struct display {
 		struct grid shown;
 		/* `below` is the number of empty rows that were left below the region when the region became shorter */
 		int fixed, below;
+		/* The rows above the region that the terminal still shows as `kept` has them: the last `above` rows of
+		 * `kept`. The region covers the last `over` of these, with its own first rows. */
+		int above, over;
 		int x, y; /* position of the cursor; y counts from the first row of the region */
 		/* `h` is the number of rows of the terminal. `shown_at` is the number of rows that the terminal had
 		 * when the region was written. */
 		int h, shown_at;
 		int16_t fg, bg; /* colours that are set in the terminal now */
 		attr_t pen;     /* attributes that are set in the terminal now */
-		/* the last rows that have scrolled away, which are drawn again if the terminal has no alternate
-		 * screen */
+		/* copies of the last final rows, which are drawn again after they were covered */
 		struct grid kept;
 		int n_kept;
 	} flow;

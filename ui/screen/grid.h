@@ -64,8 +64,9 @@ struct grid {
 	int cursor_x, cursor_y; /* if cursor_y < 0, the cursor is hidden */
 	/* If `flows` is 1, the grid is inline: it is shown on the terminal's normal screen, below the rows that were
 	 * written before. If it is 0, the grid fills the screen. In an inline grid, the first `final` rows will not
-	 * change and may scroll away. Its last `fixed` rows stay at the bottom. */
-	int flows, final, fixed;
+	 * change and may scroll away. Its last `fixed` rows stay at the bottom. If `over` is not 0, there are no final
+	 * rows, and the first `over` rows cover that many rows of the terminal for as long as grids say so. */
+	int flows, final, fixed, over;
 };
 void grid_resize(struct grid *, int w, int h); /* make all cells blank; w and h must be at least 1 */
 void grid_free(struct grid *);
