@@ -98,6 +98,7 @@ void ui_source_next(struct ui *u)
 		ui_sayf(u, !u->n_document ? "no document is open, so there is no source; /open FILE adds one"
 		           : !transcript_messages(u->transcript)
 		                   ? "nothing was asked yet; answers about documents have sources"
+		           : ui_working(u) ? "there are no sources yet"
 		           : turn == transcript_last_turn(u->transcript)
 		                   ? "the last answer has no sources in the documents"
 		                   : "this answer has no sources in the documents");

@@ -34,8 +34,11 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		transcript_end_follow(u->transcript);
 		u->moved = 1;
 	}
-	/* if a pane covers the transcript, also show the error in the status row */
-	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
+	/* If a pane covers the transcript, also show an error, and one line that a command says, in the status row. For
+	 * a longer text, close the pane. */
+	if (u->pane != NO_PANE && u->asked && role == UI_NOTICE && ((int)n > u->w - 2 || memchr(text, '\n', n)))
+		pane_close(u);
+	else if (u->pane != NO_PANE && (role == UI_ERROR || (u->asked && role == UI_NOTICE)))
 		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
 	i = transcript_add(u->transcript, role, text, n);
 	/* Fold a long pasted message, which the input line also showed folded ("[pasted 123 lines]"). */

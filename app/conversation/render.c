@@ -316,9 +316,11 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 	size_t n_had;
 	const int32_t *had = timeline_tokens(conv->tl, &n_had);
 	int32_t reused = -1;
+	struct timeline_stats st;
 
 	*n = 0;
 	*again = 0;
+	timeline_stats(conv->tl, &st);
 	if (!conversation_render(conv, reply_head, &want, e)) {
 		struct prefill prefill = { .conv = conv, .progress = progress, .ud = ud };
 		struct err why = { 0 };
@@ -339,7 +341,7 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 				conversation_emit(conv, EVENT_PREFILL_ENDED, 0);
 		}
 		*n = want.n;
-		if (reused >= 0 &&
+		if (reused >= 0 && st.rings.evicted + st.rings.evicted_in_part &&
 		    /* do not count the last token, which is always recomputed for its logits */
 		    (size_t)reused + 1 < same)
 			*again = (int32_t)same - reused;

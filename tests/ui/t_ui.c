@@ -1066,6 +1066,27 @@ TEST(help_on_a_word)
 }
 
 /* The hints are those of the keys that do something now, and the other keys say why they do nothing. */
+/* What a command says is seen although a pane covers the transcript. */
+TEST(a_command_answers_over_a_pane)
+{
+	opened(80, 24);
+	ui_entry(u, UI_USER, "hello", 5);
+	key(F1);
+	type("/set temp 0\r");
+	ui_entry(u, UI_NOTICE, "[temp is 0]", 11);
+	CHECK(shows("[temp is 0]") && u->pane == HELP);
+	key(F2);
+	key(F2);
+	CHECK(u->pane == CACHE);
+	type("/set temp x\r");
+	ui_entry(u, UI_ERROR, "temp is a number", 16);
+	CHECK(shows("temp is a number") && u->pane == CACHE);
+	type("/stats\r");
+	ui_entry(u, UI_NOTICE, "tokens 1\nspeed  2", 17);
+	CHECK(shows("speed  2") && !u->pane);
+	closed();
+}
+
 TEST(keys_are_those_of_the_state)
 {
 	struct ui_document d = { .name = "note.txt" };
@@ -1086,6 +1107,10 @@ TEST(keys_are_those_of_the_state)
 	ui_entry(u, UI_USER, "hello", 5);
 	CHECK(shows("F1 Help  ^P Do  F2 Cache  F4 Sessions  F5 Docs  F6 Browse  ^X More  F10 Quit"));
 	ui_entry(u, UI_ASSISTANT, "hi", 2);
+	work("answering");
+	key("\033[18~");
+	CHECK(shows("there are no sources yet"));
+	work(NULL);
 	key("\033[18~");
 	CHECK(shows("the last answer has no sources in the documents"));
 	ui_sources(u, 0, &source, 1);
