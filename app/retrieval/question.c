@@ -62,9 +62,18 @@ size_t english_words(const char *text, size_t n, size_t *words)
 	return found;
 }
 
+/* Words with which users speak of themselves, in English, German, French, Spanish, Italian and Portuguese, and a few
+ * verbs of languages that leave "I" out. What is frequent with another meaning in one of the languages is missing: uns,
+ * nos, mes, ci, sono. */
+static const char own[] =
+	" i me my mine we us our ours ich mir mich mein meine meinen meinem meiner meines wir unser unsere unseren unserem unserer "
+	"je j moi mon ma nous notre yo mi m\xc3\xad mis nuestro nuestra nuestros nuestras soy estoy tengo puedo "
+	"io mio mia miei mie noi nostro nostra nostri nostre ho sto posso devo "
+	"eu meu minha meus minhas n\xc3\xb3s nosso nossa nossos nossas sou estou tenho ";
+
 int question_is_own(const char *question, size_t n)
 {
-	return text_has_word(question, n, " i me my mine we us our ours ", NULL);
+	return text_has_word(question, n, own, NULL);
 }
 
 /* ---- who or what is X ---- */

@@ -212,7 +212,7 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
-/* 1 if the question has an English word with which users speak of themselves: "my", "we". */
+/* 1 if the question has a word with which users speak of themselves: "my", "we", "mein", "nous". */
 int question_is_own(const char *question, size_t n);
 /* Return the number of words of a question that are not function words. Example: 0 for "And why did he do it?". */
 int question_own_words(const char *question, size_t n);

@@ -931,6 +931,30 @@ TEST(questions_for_who_or_what_something_is)
 	CHECK_STR(subject("...!'"), "");
 }
 
+TEST(questions_of_users_about_themselves)
+{
+	static const char *const own[] = { "How old is my dog?",
+		                           "Wie alt ist mein Hund?",
+		                           "Quel v\xc3\xa9lo ai-je ?",
+		                           "O\xc3\xb9 ai-je mis ma cl\xc3\xa9 ?",
+		                           "\xc2\xbf"
+		                           "De qu\xc3\xa9 raza es mi gato?",
+		                           "Che moto ho?",
+		                           "Que carro tenho?" };
+	static const char *const other[] = { "How old do dogs get?",
+		                             "Wie alt werden Hunde?",
+		                             "Quel est le plus haut sommet ?",
+		                             "\xc2\xbfQui\xc3\xa9n escribi\xc3\xb3 Don Quijote?",
+		                             "Quanto pesa un elefante?",
+		                             "Quem inventou o violino?",
+		                             "" };
+
+	for (size_t i = 0; i < LEN(own); i++)
+		CHECK_MSG(question_is_own(own[i], strlen(own[i])), "%s", own[i]);
+	for (size_t i = 0; i < LEN(other); i++)
+		CHECK_MSG(!question_is_own(other[i], strlen(other[i])), "%s", other[i]);
+}
+
 TEST(what_something_is_stands_where_it_is_introduced)
 {
 	struct talk k;

@@ -2,6 +2,8 @@
  *
  *     build/tests/measure/memory tests/measure/memory.tsv [-v] [OPTION of weir ...]
  *
+ * memory-languages.tsv is the same in German, French, Spanish, Italian and Portuguese.
+ *
  * A line of the table is a fact, a tab and a question that needs it; or a tab and a question that needs no fact. All
  * facts are remembered, and each question is asked alone. -v: one line for each question that goes wrong. */
 #include <stdio.h>
