@@ -497,6 +497,17 @@ run eval ruler --tasks niah_single_1,vt --len 400 --samples 2 --kv full --kv sif
 sed 's/"seconds".*//' "$dir/first" >"$dir/a"
 sed 's/"seconds".*//' "$dir/out" >"$dir/b"
 cmp -s "$dir/a" "$dir/b" && ok "tasks repeat" || bad "tasks repeat" "$(diff "$dir/a" "$dir/b" | head -n 2)"
+# With --late-question the question comes after the selection: what is selected once, at the end of the reading, then
+# does not depend on it. Full attention answers as before.
+answered() { grep -F "400/" "$dir/err" | grep -F " $1: "; }
+run eval ruler --tasks niah_single_1 --len 400 --samples 2 --kv full --kv snapkv:k=32 --resume "$dir/late" -v
+answered full >"$dir/first"; answered snapkv:k=32 >"$dir/a"
+run eval ruler --tasks niah_single_1 --len 400 --samples 2 --kv full --kv snapkv:k=32 --resume "$dir/late" -v --late-question
+answered full >"$dir/second"; answered snapkv:k=32 >"$dir/b"
+[ "$(wc -l <"$dir/b" | tr -d ' ')" = 2 ] && cmp -s "$dir/first" "$dir/second" &&
+	ok "a late question: full attention answers as before" || bad "a late question: full attention answers as before" "$(diff "$dir/first" "$dir/second" | head -n 4)"
+cmp -s "$dir/a" "$dir/b" && bad "a late question: the selection does not know it" "the same answers: $(head -n 2 "$dir/b")" ||
+	ok "a late question: the selection does not know it"
 run eval passkey --len 300 --samples 2 --json; expect "passkey" 0 '"task":"passkey","kv":"full","len":300,"k":null,"n":2,"score".*"by_depth":\['
 run eval chain --len 300 --samples 1;          expect "chain, as a table" 0 '^chain  *300  full '
 "$weir" eval passkey --len 8000 --samples 50 -q >"$dir/out" 2>"$dir/err" &
