@@ -95,7 +95,7 @@ static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 {
 	const struct cascade_params *p = cascade_params(c);
-	struct rings_shape s = { .sinks = p->sinks, .n = p->n, .w = p->size / p->n, .f = p->f, .gamma = p->gamma };
+	struct rings_shape s = { .sinks = p->sinks, .n = p->n, .w = p->size / p->n, .f = p->f };
 
 	if (p->fill) {
 		struct rings_shape largest = fill_shape(c, 0);

@@ -22,7 +22,6 @@ struct cascade_params {
 	 * tokens of a step. */
 	int32_t n, f, stride;
 	int32_t select;           /* 1: tokens compete by score; 0: of two tokens, the newer one stays */
-	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
 	int heads, reduce, score; /* `heads` is one of HEADS_*, `reduce` an enum reduce, and `score` one of SCORE_* */
 	int fill; /* 1 for policy `auto`: sinks and rings fill the whole context; the sinks are the pinned tokens */
 };

@@ -28,11 +28,11 @@ struct param {
 };
 
 /* Declare a setting that only older versions had. Its value is now fixed. preset_ is this value as text, `number` the
- * same value as a number. Users cannot set it, and kv_policy_current() removes it from stored texts. policy_identity()
- * still contains the number, so that snapshots of older versions are found. */
+ * same value as policy_identity() wrote it. Users cannot set it, and kv_policy_current() removes it from stored texts.
+ * policy_identity() still contains the number, so that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
-		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
+		.key = key_, .type = PARAM_REMOVED, .choices = #number, .preset = preset_                              \
 	}
 
 /* A number of KV entries. If share > 0, the number is `share` times the sequence's length. Otherwise the number is

@@ -479,7 +479,7 @@ void rings_insert(struct rings *r, int32_t n)
 
 void rings_ema_reset(struct rings *r)
 {
-	ema_set(&r->ema, r->s.gamma > 0 ? (float)r->s.gamma : ema_gamma(r->s.w));
+	ema_set(&r->ema, ema_gamma(r->s.w));
 }
 
 void rings_reset(struct rings *r, const struct rings_shape *s)

@@ -23,7 +23,6 @@ struct rings_shape {
 	 * RINGS_MOST. `w` is the number of slots of each ring. Ring i accepts one of every f^i tokens. */
 	int32_t sinks, n, w, f;
 	int32_t stage; /* number of staged slots: the maximum number of tokens of one rings_insert() */
-	double gamma;  /* decay factor of attention mass per token; 0 = ema_gamma(w) */
 	/* For tests. no_eager = 1: ring i accepts one of every f^i tokens even before the rings are full; 0: until
 	 * then, every ring accepts every token. keep_ties = 1: if two tokens have equal attention mass, the newer one
 	 * is evicted; 0: the older one is evicted. */
@@ -100,7 +99,7 @@ uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
-/* Restart the moving average of attention mass with the decay factor s.gamma. */
+/* Restart the moving average of attention mass with the decay factor of rings of this size. */
 void rings_ema_reset(struct rings *);
 /* Empty the rings and set their shape. The buffers must be large enough for this shape. */
 void rings_reset(struct rings *, const struct rings_shape *);

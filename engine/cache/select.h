@@ -222,9 +222,7 @@ void picks_archive(struct picks *, const struct selector *, struct serializer *)
 
 /* ---- settings that several selectors have; PAR is the settings struct ---- */
 
-#define COUNT_MOST     1e9
-#define REFRESH_GROUPS "max|mean|first"
-#define REFRESH_SCANS  "k|kv"
+#define COUNT_MOST 1e9
 #define PARAM_K(PAR, preset_)                                                                                          \
 	{                                                                                                              \
 		"k", PARAM_COUNT, offsetof(PAR, k), 1, COUNT_MOST, NULL, preset_,                                      \

@@ -19,26 +19,6 @@
 		"n", PARAM_INT, OFF(n), 1, RINGS_MOST, NULL, "2",                                                      \
 			"rings; more reach further back and hold less of what is near"                                 \
 	}
-#define RATE(OFF)                                                                                                      \
-	{                                                                                                              \
-		"f", PARAM_INT, OFF(f), 0, 0, "2|3|4", "2",                                                            \
-			"each ring accepts one of so many that the one before accepted"                                \
-	}
-#define HEADS(OFF)                                                                                                     \
-	{                                                                                                              \
-		"heads", PARAM_CHOICE, OFF(heads), 0, 0, "kv|layer", "kv",                                             \
-			"who decides what stays: each KV head, or a layer"                                             \
-	}
-#define REDUCE(OFF)                                                                                                    \
-	{                                                                                                              \
-		"reduce", PARAM_CHOICE, OFF(reduce), 0, 0, "max|mean|median", "max",                                   \
-			"what the query heads of a decision make of their attention"                                   \
-	}
-#define SCORE(OFF)                                                                                                     \
-	{                                                                                                              \
-		"score", PARAM_CHOICE, OFF(score), 0, 0, "attn|surprise", "attn",                                      \
-			"what decides: attention received; that times the model's surprise at the token"               \
-	}
 
 /* ---- sink, cascade ---- */
 
@@ -64,13 +44,15 @@ static const struct param cascade_settings[] = {
 	{ "size", PARAM_INT, OWN(size), 1, SIZE_MOST, NULL, "1024", "tokens kept behind the sinks" },
 	RINGS(OWN),
 	SINKS(OWN),
-	RATE(OWN),
-	HEADS(OWN),
-	REDUCE(OWN),
+	{ "f", PARAM_INT, OWN(f), 0, 0, "2|3|4", "2", "each ring accepts one of so many that the one before accepted" },
+	{ "heads", PARAM_CHOICE, OWN(heads), 0, 0, "kv|layer", "kv",
+	  "who decides what stays: each KV head, or a layer" },
+	{ "reduce", PARAM_CHOICE, OWN(reduce), 0, 0, "max|mean|median", "max",
+	  "what the query heads of a decision make of their attention" },
 	{ "select", PARAM_INT, OWN(select), 0, 1, NULL, "1", "0: nothing is compared, the newer token stays" },
-	SCORE(OWN),
-	{ "gamma", PARAM_REAL, OWN(gamma), 0, 0.9999999, NULL, "0",
-	  "what remains of a score from token to token; 0 = 0.01^(n/size): 1 % after as many tokens as a ring has" },
+	{ "score", PARAM_CHOICE, OWN(score), 0, 0, "attn|surprise", "attn",
+	  "what decides: attention received; that times the model's surprise at the token" },
+	REMOVED("gamma", "0", 0x0p+0),
 	STRIDE(OWN),
 	{ .key = NULL },
 };
@@ -100,7 +82,7 @@ struct auto_params {
 	struct entry_count k;
 	double s;
 	int32_t bits, sample, qc, pool;
-	int prefix, split, group, scan;
+	int prefix, split;
 };
 _Static_assert(sizeof(struct auto_params) <= POLICY_VALUES, "settings do not fit");
 
@@ -122,18 +104,16 @@ static const struct param auto_params[] = {
 	{ "s", PARAM_REAL, offsetof(struct auto_params, s), -2, 2, NULL, "0.85",
 	  "refresh: a query less like the last one selects anew" },
 	PARAM_POOL(struct auto_params, "15", "refresh: neighbours pooled before selecting"),
-	{ "group", PARAM_CHOICE, offsetof(struct auto_params, group), 0, 0, REFRESH_GROUPS, "max",
-	  "refresh: how the query heads of a KV head are reduced" },
-	{ "scan", PARAM_CHOICE, offsetof(struct auto_params, scan), 0, 0, REFRESH_SCANS, "k",
-	  "refresh: what a selecting step reads: all keys, or everything" },
+	REMOVED("group", "max", 0),
+	REMOVED("scan", "k", 0),
 	{ "size", PARAM_INT, STREAM(size), 0, SIZE_MOST, NULL, "0",
 	  "tokens of the conversation that are kept; 0 = what the context leaves" },
 	RINGS(STREAM),
-	SINKS(STREAM),
-	RATE(STREAM),
-	HEADS(STREAM),
-	REDUCE(STREAM),
-	SCORE(STREAM),
+	REMOVED("sinks", "4", 4),
+	REMOVED("f", "2", 2),
+	REMOVED("heads", "kv", 0),
+	REMOVED("reduce", "max", 0),
+	REMOVED("score", "attn", 0),
 	{ .key = NULL },
 };
 
@@ -141,6 +121,8 @@ static void auto_preset(void *values)
 {
 	struct auto_params *p = values;
 
+	p->stream.sinks = 4;
+	p->stream.f = 2;
 	p->stream.select = 1;
 	p->stream.fill = 1;
 }
@@ -153,7 +135,7 @@ static void auto_compose(const struct policy *policy, struct policy *selects)
 	if (p->prefix == PREFIX_FULL)
 		return;
 	policy_preset(selects, p->prefix == PREFIX_SIFT ? &policy_sift : &policy_refresh);
-	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|split|sample" : "k|qc|s|pool|group|scan");
+	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|split|sample" : "k|qc|s|pool");
 }
 
 const struct policy_def policy_auto = {

@@ -233,7 +233,7 @@ void policy_identity(const struct policy *par, struct str *out)
 		case PARAM_INT:
 		case PARAM_ODD: str_addf(out, "%d", *(int32_t *)setting_at(par, p)); break;
 		case PARAM_REAL: str_addf(out, "%a", *(double *)setting_at(par, p)); break;
-		case PARAM_REMOVED: str_addf(out, "%.0f", p->min); break;
+		case PARAM_REMOVED: str_adds(out, p->choices); break;
 		}
 	}
 }

@@ -1,12 +1,11 @@
 /* engine/policies/select_refresh.c - the policies `refresh` and `recycled`. A set of k entries per KV head is selected
  * from the whole cache, and many decoded tokens read this set before a new one is selected.
  *
- * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. The
- * setting `group` defines how the probabilities of the query heads that share a KV head are reduced: to their maximum,
- * to their mean, or to the probability of the first head. Later tokens read the set and the tokens since the selection.
- * The first of them reads k + 1 entries. Each token after it drops the entry with the lowest score from the set, so
- * that it reads k + 1 entries, too. A set is stored in descending order of scores, so that entries are dropped by
- * shortening the list. After more than k + 1 tokens without a selection, only the newest k + 1 tokens are read.
+ * A token that selects takes the entries with the largest attention probabilities, max-pooled over neighbours. Of the
+ * query heads that share a KV head, the largest probability counts. Later tokens read the set and the tokens since the
+ * selection. The first of them reads k + 1 entries. Each token after it drops the entry with the lowest score from the
+ * set, so that it reads k + 1 entries, too. A set is stored in descending order of scores, so that entries are dropped
+ * by shortening the list. After more than k + 1 tokens without a selection, only the newest k + 1 tokens are read.
  *
  * `recycled` selects a new set every `stride` tokens. `refresh` decides in each layer separately: every few tokens
  * (setting `qc`) it compares the query, averaged over the heads, with the query of the layer's last selection. If their
@@ -24,20 +23,18 @@
 #include "engine/cache/cache.h"
 
 enum { SCAN_K, SCAN_KV };
-enum { GROUP_MAX, GROUP_MEAN, GROUP_FIRST };
 enum { UPDATE_YES, UPDATE_NO };
 struct refresh_params {
 	struct entry_count k;
 	double s;
 	int32_t qc, stride, pool, dense;
-	int group, scan, update;
+	int scan, update;
 };
 _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
 
 struct refresh {
 	struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
-	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of the first query head of each KV head */
 	struct picks picks;
 	/* f32 [n_layer][head_dim] each. Row l of mean[i] is the query, averaged over the query heads, of the token that
 	 * selected the set picks.slot[l][i]. */
@@ -95,7 +92,6 @@ static int refresh_init(struct selector *s, struct err *err)
 	                       select_alloc(s, &r->turned, DT_I32, 1, hp->n_layer, err) ||
 	                       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
 	                       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
-	                       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
 	                       picks_init(&r->picks, s, select_most(par_of(s)->k, s->kv->cap), err)
 	               ? -1
 	               : 0;
@@ -107,7 +103,6 @@ static void refresh_release(struct selector *s)
 
 	select_drop(s, &r->score);
 	select_drop(s, &r->q);
-	select_drop(s, &r->first);
 	select_drop(s, &r->mean[0]);
 	select_drop(s, &r->mean[1]);
 	select_drop(s, &r->turned);
@@ -147,22 +142,6 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 					       });
 }
 
-/* For each KV head, copy to r->first the query of the first query head that shares it. The queries are those of token i
- * of the step. Return r->first. */
-static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
-{
-	struct refresh *r = s->state;
-	const struct hparams *hp = s->kv->hp;
-	struct tensor from = *q, to = r->first; /* views of the same data with one row per head */
-
-	from.rows *= hp->n_head;
-	to.rows = hp->n_kv_head;
-	from.cols = to.cols = hp->head_dim;
-	for (int32_t h = 0; h < hp->n_kv_head; h++)
-		s->kv->be->ops->copy(s->kv->be, &to, h, &from, i * hp->n_head + h * (hp->n_head / hp->n_kv_head), 1);
-	return &r->first;
-}
-
 /* ---- selection ---- */
 
 /* Return the arguments of a scan that compares all keys with the queries q of all heads. */
@@ -182,7 +161,7 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 		.n_slots = n_slots,
 		.bits = 16,
 		.scale = model_layer_spec(hp, layer)->attn.scale,
-		.reduce = par_of(s)->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
+		.reduce = REDUCE_MAX,
 	};
 }
 
@@ -195,20 +174,12 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
-	int first = par_of(s)->group == GROUP_FIRST;
-	const struct tensor *one = q;
 	struct scan_args scan;
 
-	if (first) {
-		one = first_heads(s, q, i);
-	} else if (n_q > 1) {
+	if (n_q > 1)
 		be->ops->copy(be, &r->q, 0, q, i, 1);
-		one = &r->q;
-	}
-	scan = region_scan(s, layer, one, new->at);
+	scan = region_scan(s, layer, n_q > 1 ? &r->q : q, new->at);
 	scan.when = when;
-	if (first)
-		scan.n_head = hp->n_kv_head;
 	be->ops->key_scan(be, &scan);
 	be->ops->topk(be, &(struct topk_args){
 				  .slots = &new->slots,
@@ -473,11 +444,10 @@ static const struct selector_ops refresh_ops = {
 #define AT(field) offsetof(struct refresh_params, field)
 #define REFRESH(pool_preset, scan_preset)                                                                              \
 	PARAM_POOL(struct refresh_params, pool_preset, "neighbours pooled before selecting"),                          \
-		{ "group", PARAM_CHOICE,   AT(group), 0,                                                               \
-		  0,       REFRESH_GROUPS, "max",     "how the query heads of a KV head are reduced" },                \
+		REMOVED("group", "max", 0),                                                                            \
 		{ "scan",      PARAM_CHOICE,                                                                           \
 		  AT(scan),    0,                                                                                      \
-		  0,           REFRESH_SCANS,                                                                          \
+		  0,           "k|kv",                                                                                 \
 		  scan_preset, "what a selecting step reads: all keys, or everything (as published)" },                \
 		PARAM_DENSE(struct refresh_params, "0"), REMOVED("sinks", "0", 0), REMOVED("recent", "0", 0),          \
 	{                                                                                                              \

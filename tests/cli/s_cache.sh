@@ -35,7 +35,7 @@ tokens() { sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out"; }
 
 # ---- a talk without end ----
 
-for kv in auto cascade:size=64,stride=64 sink:size=64,stride=64 auto:prefix=full,score=surprise cascade:size=96,n=3,heads=layer,reduce=mean,stride=32; do
+for kv in auto cascade:size=64,stride=64 sink:size=64,stride=64 auto:prefix=full cascade:size=96,n=3,heads=layer,reduce=mean,stride=32; do
 	{ questions 40; echo /stats; } >"$dir/in"; talk --kv "$kv" -c 256
 	[ $rc = 0 ] && [ "$(answers)" = 40 ] && ok "$kv: forty questions, ten times its room" ||
 		bad "$kv: forty questions, ten times its room" "status $rc, $(answers) answers: $(tail -n 2 "$dir/err")"

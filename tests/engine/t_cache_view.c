@@ -824,8 +824,8 @@ TEST(how_much_is_read)
 /* clang-format off */
 static const char *const every[] = {
 	"full", "auto", "auto:size=60,k=12,sample=6", "auto:size=60,prefix=refresh,k=12,qc=2", "auto:size=60,prefix=full,n=1",
-	"auto:size=60,k=12,heads=layer", "sift:k=12", "sift:k=1/8,bits=8", "refresh:k=12",
-	"refresh:k=12,scan=kv,group=first,qc=2", "recycled:k=12,stride=5", "streaming++:size=16,stride=6",
+	"sift:k=12", "sift:k=1/8,bits=8", "refresh:k=12",
+	"refresh:k=12,scan=kv,qc=2", "recycled:k=12,stride=5", "streaming++:size=16,stride=6",
 	"streaming++:size=16,sinks=0", "quest:k=32", "quest:k=32,bound=raw", "h2o:k=10", "h2o+:k=10", "snapkv:k=40",
 	"snapkv:k=40,pool=5", "kvzip", "kvzip:k=20", "predict:k=24,block=4,first=4,last=8,rows=16", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
 	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0", "reattention:local=272,k=30,pool=3",

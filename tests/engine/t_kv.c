@@ -120,6 +120,8 @@ TEST(settings_of_older_versions_are_left_out)
 	current_is("sift:every=13", "sift", "every=13");
 	current_is("auto:every=2", "auto", "every=2");
 	current_is("refresh:pool=15", "refresh:pool=15", "");
+	current_is("cascade:gamma=0.5,n=4", "cascade:n=4", "gamma=0.5");
+	current_is("auto:n=3,sinks=4,f=2,heads=kv,reduce=max,score=attn", "auto:n=3", "");
 	current_is("sift:evry=3,k", "sift:evry=3,k", "");
 	current_is("sifd:every=3", "sifd:every=3", "");
 	current_is("", "", "");
@@ -148,6 +150,8 @@ TEST(snapshots_of_older_versions_are_found)
 		"refresh:pool=7",
 		"refresh:k=512,qc=5,s=0x1.b333333333333p-1,stride=10,pool=7,group=0,scan=0,dense=0,sinks=0,recent=0,"
 		"update=0,query=0");
+	identity_is("cascade",
+	            "cascade:size=1024,n=2,sinks=4,f=2,heads=0,reduce=0,select=1,score=0,gamma=0x0p+0,stride=512");
 	identity_is("recycled", "recycled:k=512,stride=10,pool=7,group=0,scan=1,dense=0,sinks=0,recent=0,update=0");
 	identity_is("auto:pool=7",
 	            "auto:prefix=0,k=256,bits=2,every=1,split=0,sample=128,qc=5,s=0x1.b333333333333p-1,pool=7,group=0,"
@@ -169,8 +173,8 @@ TEST(published_stands_for_the_settings_of_the_authors)
 {
 	equal_settings("cascade:published", "cascade:n=4,heads=layer,reduce=mean,stride=1");
 	equal_settings("cascade:published,n=2,size=64", "cascade:n=2,heads=layer,reduce=mean,stride=1,size=64");
-	equal_settings("refresh:published", "refresh:k=1/8,qc=5,s=0.85,pool=7,group=max,scan=kv");
-	equal_settings("recycled:published", "recycled:k=1/8,stride=10,pool=7,group=max,scan=kv");
+	equal_settings("refresh:published", "refresh:k=1/8,qc=5,s=0.85,pool=7,scan=kv");
+	equal_settings("recycled:published", "recycled:k=1/8,stride=10,pool=7,scan=kv");
 	equal_settings("predict:published,k=64", "predict:k=64");
 	equal_settings("quest:published", "quest:bound=raw");
 	equal_settings("sink:published", "sink:stride=1");
@@ -213,8 +217,8 @@ TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
 		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
 		/* The longest possible text. */
-		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
-		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
+		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8",
+		"cascade:size=16777216,n=8,sinks=65536,f=4,heads=layer,reduce=median,select=0,score=surprise,stride=65536",
 	};
 	/* clang-format on */
 

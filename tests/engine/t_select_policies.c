@@ -181,7 +181,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 /* clang-format off */
 static const char *const choosing[] = {
 	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,dense=1", "refresh:k=24",
-	"refresh:k=1/8,scan=kv,group=mean", "refresh:k=24,qc=0,stride=4,group=first",
+	"refresh:k=1/8,scan=kv", "refresh:k=24,qc=0,stride=4",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
 	"snapkv:k=80,window=64,pool=5", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",

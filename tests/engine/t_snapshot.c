@@ -259,8 +259,8 @@ static const struct {
 	{ "refresh:k=40", 1024, 64, 0, 200 },
 	{ "refresh:k=40,qc=1,s=0.2", 1024, 64, 0, 150 },
 	{ "refresh:k=40,qc=0,stride=7", 1024, 64, 0, 150 },
-	{ "refresh:k=1/16,scan=kv,group=mean,qc=2,s=0.99", 1024, 64, 0, 150 },
-	{ "recycled:k=30,stride=4,group=first", 1024, 64, 0, 150 },
+	{ "refresh:k=1/16,scan=kv,qc=2,s=0.99", 1024, 64, 0, 150 },
+	{ "recycled:k=30,stride=4", 1024, 64, 0, 150 },
 	{ "streaming++:size=50,stride=6", 1024, 64, 0, 150 },
 	{ "quest:k=64", 1024, 64, 0, 200 },
 	{ "quest:k=64,bound=raw", 1024, 64, 0, 200 },
@@ -290,7 +290,6 @@ static const struct {
 	{ "auto:k=20,sample=0,size=64", 600, 64, 200, 100 },
 	{ "auto:prefix=refresh,k=30,size=80", 600, 64, 200, 100 },
 	{ "auto:prefix=full", 400, 64, 120, 150 },
-	{ "auto:k=32,sample=16,score=surprise,heads=layer,size=64", 600, 64, 100, 100 },
 };
 enum { LIVES = LEN(lives) };
 

@@ -519,7 +519,7 @@ TEST(a_token_asks_for_its_logits_alone)
 	static const struct { const char *kv; int each, joins; } way[] = {
 		{ "full", 1, 0 }, { "sink:size=64", 1, 0 }, { "cascade:size=256,n=2", 1, 1 }, { "cascade:size=256,n=2,heads=layer", 1, 1 },
 		{ "cascade:size=64,select=0", 1, 0 }, { "sift:k=40", 1, 0 }, { "sift:k=24,sample=16", 1, 0 }, { "sift:k=40,split=even", 1, 0 },
-		{ "refresh:k=40", 3, 0 }, { "refresh:k=40,group=first,scan=kv", 3, 0 }, { "recycled:k=40,stride=10", 3, 0 }, { "quest:k=64", 1, 0 },
+		{ "refresh:k=40", 3, 0 }, { "refresh:k=40,scan=kv", 3, 0 }, { "recycled:k=40,stride=10", 3, 0 }, { "quest:k=64", 1, 0 },
 		{ "auto:k=40,sample=20,size=256,n=2", 1, 1 }, { "auto:prefix=refresh,k=40,size=256,n=2", 3, 1 },
 	};
 	/* clang-format on */
