@@ -21,6 +21,20 @@ void ui_clear(struct ui *u)
 	u->dirty = 1;
 }
 
+/* A pane covers the transcript: show an error, and what a typed command answers, in the status row, too. If the command
+ * answers more than one line, close the pane. A notice that begins with a slash is the command itself. */
+static void say_over_pane(struct ui *u, enum ui_role role, const char *text, size_t n)
+{
+	int answers = u->asked && (role == UI_ERROR || (role == UI_NOTICE && n && *text != '/'));
+
+	if (answers && (u->say.n || (int)n > u->w - 2 || memchr(text, '\n', n))) {
+		pane_close(u);
+		str_clear(&u->say);
+	} else if (answers || role == UI_ERROR) {
+		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
+	}
+}
+
 size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 {
 	size_t i;
@@ -34,12 +48,8 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		transcript_end_follow(u->transcript);
 		u->moved = 1;
 	}
-	/* If a pane covers the transcript, also show an error, and one line that a command says, in the status row. For
-	 * a longer text, close the pane. */
-	if (u->pane != NO_PANE && u->asked && role == UI_NOTICE && ((int)n > u->w - 2 || memchr(text, '\n', n)))
-		pane_close(u);
-	else if (u->pane != NO_PANE && (role == UI_ERROR || (u->asked && role == UI_NOTICE)))
-		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
+	if (u->pane != NO_PANE)
+		say_over_pane(u, role, text, n);
 	i = transcript_add(u->transcript, role, text, n);
 	/* Fold a long pasted message, which the input line also showed folded ("[pasted 123 lines]"). */
 	if (role == UI_USER && paste_is_long(text, n))

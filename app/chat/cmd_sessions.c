@@ -10,14 +10,6 @@
 
 enum { LISTED = 20, FOUND = 10 };
 
-static void command_done(struct chat *c, int rc, const struct err *e, const char *what)
-{
-	if (rc < 0)
-		chat_error(c, e);
-	else if (what)
-		notice(c, "%s", what);
-}
-
 /* Argument of the callbacks that list sessions or found messages. */
 struct shown {
 	struct chat *c;
@@ -92,13 +84,16 @@ void slash_switch(struct chat *c, char *arg)
 void slash_rename(struct chat *c, char *arg)
 {
 	struct err e = { 0 };
-	int rc;
 
 	if (chat_unkept(c))
 		return;
 	chat_delete_due(c, 1); /* a deleted session may have the new name, because it is still on the disk */
-	rc = *arg ? session_log_rename(c->log, &c->conv, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
-	command_done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
+	if (!*arg)
+		err_set(&e, ERR_USAGE, "/rename wants a name for this session, as in '/rename lease'");
+	if (e.code || session_log_rename(c->log, &c->conv, arg, &e) < 0)
+		chat_error(c, &e);
+	else
+		notice(c, "[this session is called '%.60s'; /sessions lists all]", arg);
 }
 
 void slash_fork(struct chat *c, char *arg)

@@ -155,7 +155,7 @@ wait_for at_prompt
 # ---- questions of our own, and the editor ----
 
 send_line '/rename terminal'
-wait_for shows 'renamed'
+wait_for shows "this session is called"
 clear_screen
 send_line '/delete'
 if wait_for shows "^delete session 'terminal' ([0-9]* messages)? y/n"; then ok "/delete asks"

@@ -1081,7 +1081,12 @@ TEST(a_command_answers_over_a_pane)
 	type("/set temp x\r");
 	ui_entry(u, UI_ERROR, "temp is a number", 16);
 	CHECK(shows("temp is a number") && u->pane == CACHE);
+	ui_entry(u, UI_NOTICE, "[temp is as before]", 19);
+	CHECK(shows("temp is a number") && shows("[temp is as before]") && !u->pane);
+	key(F1);
 	type("/stats\r");
+	ui_entry(u, UI_NOTICE, "/stats", 6);
+	CHECK(u->pane == HELP && !u->say.n);
 	ui_entry(u, UI_NOTICE, "tokens 1\nspeed  2", 17);
 	CHECK(shows("speed  2") && !u->pane);
 	closed();
