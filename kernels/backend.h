@@ -166,6 +166,8 @@ struct short_conv {
 struct predicate {
 	const struct tensor *flag; /* i32, one row of more than `col` columns; NULL = the predicate is always true */
 	int32_t col, is;
+	/* a copy of `flag` in host memory (query_drift_args.shown), for the caller alone; NULL = none */
+	const struct tensor *shown;
 };
 
 struct scan_args;
@@ -476,6 +478,8 @@ struct query_drift_args {
 	int32_t q_row, row, n_head, head_dim;
 	/* i32, one row with more than `col` columns; NULL = compute only the mean of the queries */
 	struct tensor *flag;
+	struct tensor
+		*shown; /* a tensor like `flag` that receives the same number, or NULL; for a copy in host memory */
 	/* f32 [1][> col]: column `col` receives the cosine of the angle between the mean in `now` and the mean in
 	 * `then`, or 0 if one of these means is zero. Unused if flag is NULL. */
 	struct tensor *cosine;
@@ -692,7 +696,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 25 };
+enum { BACKEND_ABI = 26 };
 
 /* ---- computations in host memory, for every backend ---- */
 

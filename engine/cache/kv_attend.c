@@ -60,17 +60,22 @@ int32_t kv_list_length(const struct kv_store *kv, const struct attn_segment *seg
 	return n;
 }
 
-int kv_segments_met(const struct kv_store *kv, struct attn_segment *seg, int32_t n_seg)
+int32_t kv_flag(const struct kv_store *kv, const struct predicate *w)
+{
+	int32_t flag = w->is;
+
+	kv->be->ops->read(kv->be, w->shown ? w->shown : w->flag, 4 * (size_t)w->col, &flag, sizeof flag);
+	return flag;
+}
+
+int kv_segments_met(const struct kv_store *kv, struct attn_segment *seg, int32_t n_seg, const int32_t *flag)
 {
 	int n = 0;
 
 	for (int32_t i = 0; i < n_seg; i++) {
 		const struct predicate *w = &seg[i].when;
-		int32_t flag = w->is;
 
-		if (w->flag)
-			kv->be->ops->read(kv->be, w->flag, 4 * (size_t)w->col, &flag, sizeof flag);
-		if (flag != w->is)
+		if (w->flag && (flag ? *flag : kv_flag(kv, w)) != w->is)
 			continue;
 		seg[n] = seg[i];
 		seg[n++].when.flag = NULL;

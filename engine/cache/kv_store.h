@@ -165,9 +165,12 @@ void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, in
 void kv_select(struct kv_store *, struct attn_segment *, int32_t n_seg);
 /* Return the number of slots that a segment lists for a KV head (attn_segment.lengths). */
 int32_t kv_list_length(const struct kv_store *, const struct attn_segment *, int32_t head);
-/* Read the predicates of the segments (attn_segment.when) from the backend, and remove the segments (ranges or lists of
- * slots) whose predicate is false. Returns how many segments remain. */
-int kv_segments_met(const struct kv_store *, struct attn_segment *, int32_t n_seg);
+/* Read the flag of a predicate. The host does not wait for a device if the flag has a copy in host memory and no call
+ * of the backend is pending. After a failure of the backend, return a value for which the predicate is true. */
+int32_t kv_flag(const struct kv_store *, const struct predicate *);
+/* Remove the segments (ranges or lists of slots) whose predicate (attn_segment.when) is false. Return how many segments
+ * remain. The flags are read from the backend or, if `flag` is not NULL, taken to have the value *flag. */
+int kv_segments_met(const struct kv_store *, struct attn_segment *, int32_t n_seg, const int32_t *flag);
 
 /* ---- the planes of a layer, for kv_*.c ---- */
 

@@ -37,8 +37,9 @@ void select_close(struct selector *s)
 
 /* ---- tensors ---- */
 
-int select_alloc(const struct selector *s, struct tensor *t, enum dtype type, int64_t rows, int64_t cols,
-                 struct err *err)
+/* Allocate t by `alloc`, an operation of the backend. */
+static int tensor_alloc(const struct selector *s, int (*alloc)(struct backend *, struct tensor *), struct tensor *t,
+                        enum dtype type, int64_t rows, int64_t cols, struct err *err)
 {
 	struct backend *be = s->kv->be;
 
@@ -47,11 +48,23 @@ int select_alloc(const struct selector *s, struct tensor *t, enum dtype type, in
 		               "cache policy '%s' cannot address a context of %d tokens; use a smaller -c", s->policy,
 		               s->kv->cap);
 	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
-	if (be->ops->alloc(be, t)) {
+	if (alloc(be, t)) {
 		t->data = NULL;
 		return err_set(err, ERR_FIT, "cannot allocate the selector of %d KV entries: %s", s->kv->cap, be->err);
 	}
 	return 0;
+}
+
+int select_alloc(const struct selector *s, struct tensor *t, enum dtype type, int64_t rows, int64_t cols,
+                 struct err *err)
+{
+	return tensor_alloc(s, s->kv->be->ops->alloc, t, type, rows, cols, err);
+}
+
+int select_alloc_host(const struct selector *s, struct tensor *t, enum dtype type, int64_t rows, int64_t cols,
+                      struct err *err)
+{
+	return tensor_alloc(s, s->kv->be->ops->alloc_host, t, type, rows, cols, err);
 }
 
 void select_drop(const struct selector *s, struct tensor *t)

@@ -144,6 +144,8 @@ void select_close(struct selector *);
 
 /* Allocate a tensor of the backend. On failure t is zeroed. */
 int select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
+/* Do what select_alloc() does, with host memory that the backend can access. */
+int select_alloc_host(const struct selector *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void select_drop(const struct selector *, struct tensor *t);
 /* Set the first n columns of the first `rows` rows of an f32 tensor to 0. */
 void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);

@@ -296,7 +296,7 @@ static void observe_generated(struct observe_recovery *w, const struct attention
 		int n_seg = s->ops->select(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, seg);
 
 		kv_select(&w->c->kv, seg, n_seg);
-		n_seg = kv_segments_met(&w->c->kv, seg, n_seg);
+		n_seg = kv_segments_met(&w->c->kv, seg, n_seg, NULL);
 		add_recovered(w, &w->one[i], a->layer, seg, n_seg, a->r->n_slots);
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
 			probed_attend(w, a, seg, n_seg, probe);

@@ -81,13 +81,13 @@ static void segments_of_last(struct token_attention *t, int32_t n)
 	}
 }
 
-void token_attention_take(struct token_attention *t, const struct attention *a)
+void token_attention_take(struct token_attention *t, const struct attention *a, const int32_t *flag)
 {
 	struct backend *be = t->kv->be;
 	const float one = 1;
 
 	*t->met = *a->r;
-	t->met->n_region = kv_segments_met(t->kv, t->met->seg, a->r->n_region);
+	t->met->n_region = kv_segments_met(t->kv, t->met->seg, a->r->n_region, flag);
 	memmove(t->met->seg + t->met->n_region, a->r->seg + a->r->n_region,
 	        (size_t)(a->r->n_seg - a->r->n_region) * sizeof *a->r->seg);
 	t->met->n_seg = t->met->n_region + a->r->n_seg - a->r->n_region;
@@ -136,8 +136,9 @@ static void keep_one(const struct token_attention *t, struct tensor *to, const s
 	be->ops->copy(be, to, 0, &source, 0, from->rows);
 }
 
-void token_attention_keep(const struct token_attention *t, struct token_kept *k)
+void token_attention_keep(const struct token_attention *t, struct token_kept *k, struct predicate when)
 {
+	k->when = when;
 	k->met = *t->met;
 	k->layer = t->layer;
 	k->n_col = t->n_col;
@@ -150,12 +151,15 @@ void token_attention_keep(const struct token_attention *t, struct token_kept *k)
 	}
 }
 
-void token_attention_recall(struct token_attention *t, const struct token_kept *k)
+int token_attention_recall(struct token_attention *t, const struct token_kept *k)
 {
+	if (k->when.flag && kv_flag(t->kv, &k->when) != k->when.is)
+		return 0;
 	*t->met = k->met;
 	t->seen = k->mass;
 	t->layer = k->layer;
 	t->n_col = k->n_col;
+	return 1;
 }
 
 void token_kept_drop(const struct token_attention *t, struct token_kept *k)

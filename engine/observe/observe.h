@@ -44,8 +44,10 @@ struct token_attention {
 /* Open for a cache. Returns 0, or -1 (ERR_FIT) if memory is short. After an error, t is closed. */
 int token_attention_open(struct token_attention *, struct cache *, struct err *);
 void token_attention_close(struct token_attention *);
-/* Compute the attention of the step's last token again, and record its probabilities in t->mass. */
-void token_attention_take(struct token_attention *, const struct attention *);
+/* Compute the attention of the step's last token again, and record its probabilities in t->mass. If segments of the
+ * token's reading have predicates, the flags are read from the backend or, if `flag` is not NULL, taken to have the
+ * value *flag. */
+void token_attention_take(struct token_attention *, const struct attention *, const int32_t *flag);
 /* A copy in host memory of the results of token_attention_take(). The copy is made within the step, so that the host
  * need not wait for the device when it reads the results later. Initialise the struct with zeros, which means that
  * nothing is allocated yet. */
@@ -53,12 +55,14 @@ struct token_kept {
 	struct tensor mass, list[READ_SEGMENTS]; /* copies of token_attention.seen and of lists of slots */
 	struct reading met;
 	int32_t layer, n_col;
+	struct predicate when; /* the copy is valid only if this predicate is true */
 };
 /* Copy the results of token_attention_take() to host memory. If memory is short, the backend's next sync() reports the
- * error. */
-void token_attention_keep(const struct token_attention *, struct token_kept *);
-/* Let token_attention_head() read this copy until the next token_attention_take(). */
-void token_attention_recall(struct token_attention *, const struct token_kept *);
+ * error. The results are valid if the predicate `when` is true. */
+void token_attention_keep(const struct token_attention *, struct token_kept *, struct predicate when);
+/* Let token_attention_head() read this copy until the next token_attention_take(). Return 1, or 0 if the copy is not
+ * valid. Call this function after the step, when no call of the backend is pending. */
+int token_attention_recall(struct token_attention *, const struct token_kept *);
 void token_kept_drop(const struct token_attention *, struct token_kept *);
 /* Read the attention of one KV head from the backend: set the n_col elements of share[] to the shares of attention,
  * averaged over the head's query heads. If with_tokens is 1, also set token[]. */

@@ -34,9 +34,9 @@ struct observe_evidence {
 	int32_t from, to, turns;
 	struct sums sum;
 	struct sums step[VERIFY_MOST]; /* evidence of the current step, separate for each of its drafted tokens */
-	/* Used only with a GPU; otherwise NULL. [to - from] copies of the attention of a single decoded token in the
-	 * observed layers. The copies are added to step[0] after the whole step, so that the host need not wait after
-	 * each layer. */
+	/* Used only with a GPU; otherwise NULL. [2 * (to - from)] copies of the attention of a single decoded token in
+	 * the observed layers. The copies are added to step[0] after the whole step, so that the host need not wait
+	 * after each layer. If a flag in the backend decides what a layer reads, there is a copy for each value. */
 	struct token_kept *kept;
 	int32_t n_kept;
 };
@@ -78,6 +78,18 @@ static void squares_add(struct observe_evidence *e, const struct attention *a, s
 	}
 }
 
+/* Copy the attention of a decoded token. If the token's segments have predicates, all of which refer to one flag, the
+ * host does not know which segments the token read: copy the attention to the segments of each outcome. */
+static void attention_keep(struct observe_evidence *e, const struct attention *a)
+{
+	struct predicate when = a->r->seg[0].when;
+
+	for (when.is = 0; when.is <= (when.flag != NULL); when.is++) {
+		token_attention_take(&e->one, a, when.flag ? &when.is : NULL);
+		token_attention_keep(&e->one, &e->kept[e->n_kept++], when);
+	}
+}
+
 static void evidence_attended(struct observer *o, const struct attention *a)
 {
 	struct observe_evidence *e = (struct observe_evidence *)o;
@@ -96,11 +108,12 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		memset(s->p, 0, s->n * sizeof *s->p);
 		e->n_kept = 0;
 	}
-	token_attention_take(&e->one, a);
-	if (e->kept && st->kind == STEP_GENERATE && e->n_kept < e->to - e->from)
-		token_attention_keep(&e->one, &e->kept[e->n_kept++]);
-	else
-		squares_add(e, a, s);
+	if (e->kept && st->kind == STEP_GENERATE && e->n_kept + 2 <= 2 * (e->to - e->from)) {
+		attention_keep(e, a);
+		return;
+	}
+	token_attention_take(&e->one, a, NULL);
+	squares_add(e, a, s);
 }
 
 static void evidence_computed(struct observer *o, const struct step *st)
@@ -108,8 +121,9 @@ static void evidence_computed(struct observer *o, const struct step *st)
 	struct observe_evidence *e = (struct observe_evidence *)o;
 
 	for (int32_t i = 0; st->kind == STEP_GENERATE && i < e->n_kept; i++) {
-		token_attention_recall(&e->one, &e->kept[i]);
-		squares_add(e, &(struct attention){ .c = e->c, .st = st, .layer = e->kept[i].layer }, &e->step[0]);
+		if (token_attention_recall(&e->one, &e->kept[i]))
+			squares_add(e, &(struct attention){ .c = e->c, .st = st, .layer = e->kept[i].layer },
+			            &e->step[0]);
 	}
 	e->n_kept = 0;
 }
@@ -150,7 +164,7 @@ int observe_evidence_open(struct observe_evidence **out, struct cache *c, struct
 		return -1;
 	}
 	if (c->be->device)
-		e->kept = xcalloc((size_t)(e->to - e->from), sizeof *e->kept);
+		e->kept = xcalloc(2 * (size_t)(e->to - e->from), sizeof *e->kept);
 	observer_add(&c->observers, &e->base);
 	*out = e;
 	return 0;
@@ -161,7 +175,7 @@ void observe_evidence_close(struct observe_evidence *e)
 	if (!e)
 		return;
 	observer_remove(&e->c->observers, &e->base);
-	for (int32_t i = 0; e->kept && i < e->to - e->from; i++)
+	for (int32_t i = 0; e->kept && i < 2 * (e->to - e->from); i++)
 		token_kept_drop(&e->one, &e->kept[i]);
 	free(e->kept);
 	token_attention_close(&e->one);
@@ -197,7 +211,7 @@ static void token_attended(struct observer *o, const struct attention *a)
 		return;
 	for (int32_t i = 0; i < t->n; i++)
 		t->p[i] = -1;
-	token_attention_take(&t->one, a);
+	token_attention_take(&t->one, a, NULL);
 	for (int32_t h = from; h < to; h++) {
 		token_attention_head(&t->one, a, h, 1);
 		for (int32_t i = 0; i < t->one.n_col; i++) {

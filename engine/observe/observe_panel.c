@@ -245,7 +245,7 @@ static void regions_measure(struct observe_panel *p, const struct attention *a, 
 		m->mean = xcalloc(MASS_CELLS, sizeof *m->mean);
 	}
 	memset(m->now, 0, MASS_CELLS * sizeof *m->now);
-	token_attention_take(&p->one, a);
+	token_attention_take(&p->one, a, NULL);
 	if (v->rings)
 		region_columns(p, a, v, cols);
 	else
@@ -356,7 +356,7 @@ static void panel_commit(struct observer *o, const struct step *st)
 		struct select_status status =
 			s->ops->status ? s->ops->status(s, i) : (struct select_status){ .fresh = -1, .cosine = -2 };
 
-		l->n_seg = kv_segments_met(&p->c->kv, l->seg, l->n_seg);
+		l->n_seg = kv_segments_met(&p->c->kv, l->seg, l->n_seg, NULL);
 		if (l->now >= 0)
 			l->share = l->now;
 		l->now = -1;

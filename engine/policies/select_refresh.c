@@ -42,9 +42,11 @@ struct refresh {
 	/* i32 [1][n_layer] 1: the last comparison of queries found a cosine of at most the setting s, so the layer
 	 * selects a new set */
 	struct tensor turned;
-	struct tensor cosine; /* f32 [1][n_layer]: cosine found by the last comparison of queries */
-	int32_t *flag;        /* [n_layer]: copy of `turned` in host memory */
-	float *same;          /* [n_layer]: copy of `cosine` in host memory */
+	/* Results of the last comparisons of queries, in host memory, where the host reads them without waiting for a
+	 * device. `shown` i32 [1][n_layer] is a copy of `turned`. `cosine` f32 [1][n_layer] has the cosines. */
+	struct tensor shown, cosine;
+	int32_t *flag; /* [n_layer]: numbers read from `shown` */
+	float *same;   /* [n_layer]: numbers read from `cosine` */
 	/* [n_layer] 1: in the current step, the backend compares queries to decide whether the layer selects a new
 	 * set */
 	uint8_t *compared;
@@ -90,7 +92,8 @@ static int refresh_init(struct selector *s, struct err *err)
 	                       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
 	                       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
 	                       select_alloc(s, &r->turned, DT_I32, 1, hp->n_layer, err) ||
-	                       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
+	                       select_alloc_host(s, &r->shown, DT_I32, 1, hp->n_layer, err) ||
+	                       select_alloc_host(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
 	                       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
 	                       picks_init(&r->picks, s, select_most(par_of(s)->k, s->kv->cap), err)
 	               ? -1
@@ -106,6 +109,7 @@ static void refresh_release(struct selector *s)
 	select_drop(s, &r->mean[0]);
 	select_drop(s, &r->mean[1]);
 	select_drop(s, &r->turned);
+	select_drop(s, &r->shown);
 	select_drop(s, &r->cosine);
 	picks_release(&r->picks, s);
 	free(r->flag);
@@ -136,6 +140,7 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 						       .n_head = hp->n_head,
 						       .head_dim = hp->head_dim,
 						       .flag = compare ? &r->turned : NULL,
+						       .shown = &r->shown,
 						       .cosine = &r->cosine,
 						       .col = layer,
 						       .least = par_of(s)->s,
@@ -233,7 +238,7 @@ static int either_segments(struct selector *s, const struct pick *set, int32_t l
                            const struct tensor *raw, int32_t n_slots, struct attn_segment seg[SELECT_SEGMENTS])
 {
 	struct refresh *r = s->state;
-	struct predicate turned = { &r->turned, layer, 1 };
+	struct predicate turned = { &r->turned, layer, 1, &r->shown };
 	int n, scan_kv = par_of(s)->scan == SCAN_KV;
 
 	query_drift(s, layer, raw, 0, 1);
@@ -313,7 +318,7 @@ static void fresh_sets_read(struct selector *s)
 	memcpy(r->knows, r->compared, n);
 	if (!memchr(r->compared, 1, n))
 		return;
-	be->ops->read(be, &r->turned, 0, r->flag, n * sizeof *r->flag);
+	be->ops->read(be, &r->shown, 0, r->flag, n * sizeof *r->flag);
 	be->ops->read(be, &r->cosine, 0, r->same, n * sizeof *r->same);
 	for (size_t i = 0; i < n && !be->failed; i++) {
 		if (!r->compared[i])

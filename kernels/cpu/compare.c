@@ -119,7 +119,8 @@ void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 		    t[i]->cols != a->head_dim)
 			goto wrong;
 	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 ||
-	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data ||
+	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) ||
+	                 !predicate_ok(&(struct predicate){ a->shown, a->col, 0 }) || !a->cosine || !a->cosine->data ||
 	                 a->cosine->type != DT_F32 || a->cosine->rows < 1 || a->col >= a->cosine->cols)))
 		goto wrong;
 	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift")))
@@ -148,6 +149,8 @@ void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 	same = same > 1 ? 1 : same < -1 ? -1 : same;
 	((float *)a->cosine->data)[a->col] = (float)same;
 	((int32_t *)a->flag->data)[a->col] = same <= a->least;
+	if (a->shown)
+		((int32_t *)a->shown->data)[a->col] = same <= a->least;
 	return;
 wrong:
 	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape",

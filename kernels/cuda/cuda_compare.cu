@@ -139,7 +139,8 @@ struct drift_job {
 	float *now;
 	const float *q, *then;
 	int32_t n_head, dim;
-	int32_t *flag; /* NULL: compute only the mean */
+	int32_t *flag;  /* NULL: compute only the mean */
+	int32_t *shown; /* receives the same number as `flag`, unless it is NULL */
 	float *cosine;
 	double least;
 };
@@ -199,16 +200,21 @@ __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 	same = same > 1 ? 1 : same < -1 ? -1 : same;
 	*a.cosine = (float)same;
 	*a.flag = same <= a.least;
+	if (a.shown)
+		*a.shown = same <= a.least;
 }
 
 void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
+	const struct predicate shown = { a->flag ? a->shown : NULL, a->col, 0, NULL };
 	struct drift_job j = {};
 
 	if (cuda_stopped(be))
 		return;
+	if (!predicate_ok(&shown))
+		goto wrong;
 	for (int i = 0; i < 2; i++)
 		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows ||
 		    t[i]->cols != a->head_dim)
@@ -222,6 +228,7 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 		    s->type != DT_F32 || s->rows < 1 || a->col >= s->cols)
 			goto wrong;
 		j.flag = (int32_t *)f->data + a->col;
+		j.shown = a->shown ? (int32_t *)a->shown->data + a->col : NULL;
 		j.cosine = (float *)s->data + a->col;
 		j.then = (const float *)a->then->data + (size_t)a->row * (size_t)a->head_dim;
 	}

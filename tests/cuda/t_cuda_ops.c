@@ -872,9 +872,10 @@ TEST(cuda_query_drift)
 				      tt = tensor_new(be, DT_F32, ROWS, dim, NULL);
 			struct tensor tn = tensor_new(be, DT_F32, ROWS, dim, NULL),
 				      tf = tensor_new(be, DT_I32, 1, 8, NULL);
-			struct tensor tc = tensor_new(be, DT_F32, 1, 8, NULL);
+			struct tensor tc = tensor_new(be, DT_F32, 1, 8, NULL),
+				      ts = tensor_new(be, DT_I32, 1, 8, NULL);
 			double ab = 0, aa = 0, bb = 0, want;
-			int32_t flag[8];
+			int32_t flag[8], shown[8];
 
 			for (int32_t d = 0; d < dim; d++) {
 				double mean = 0;
@@ -903,13 +904,16 @@ TEST(cuda_query_drift)
 			                                                     .n_head = heads,
 			                                                     .head_dim = dim,
 			                                                     .flag = kind == 5 ? NULL : &tf,
+			                                                     .shown = &ts,
 			                                                     .cosine = &tc,
 			                                                     .col = COL,
 			                                                     .then = &tt,
 			                                                     .least = want + (s % 2 ? 1e-6 : -1e-6) });
 			be->ops->read(be, &tn, 0, now, (size_t)(ROWS * dim) * 4);
 			be->ops->read(be, &tf, 0, flag, sizeof flag);
+			be->ops->read(be, &ts, 0, shown, sizeof shown);
 			be->ops->read(be, &tc, 0, cosine, sizeof cosine);
+			CHECK(!memcmp(shown, flag, sizeof flag));
 			CHECK(((float *)now)[2 * dim - 1] == 0);
 			for (int32_t d = 0; d < dim; d++) {
 				double mean = 0;
@@ -928,6 +932,7 @@ TEST(cuda_query_drift)
 			be->ops->drop(be, &tt);
 			be->ops->drop(be, &tn);
 			be->ops->drop(be, &tf);
+			be->ops->drop(be, &ts);
 			be->ops->drop(be, &tc);
 			free(q);
 			free(then);

@@ -455,7 +455,7 @@ static void real_attended(struct observer *base, const struct attention *a)
 		return;
 	r->pos = a->st->pos;
 	memcpy(seg, a->r->seg, sizeof seg);
-	n_seg = kv_segments_met(&r->c->kv, seg, a->r->n_seg);
+	n_seg = kv_segments_met(&r->c->kv, seg, a->r->n_seg, NULL);
 	for (int32_t h = 0; h < r->kv; h++) {
 		r->c->be->ops->read(r->c->be, &r->c->kv.k[a->layer],
 		                    4 * (size_t)h * (size_t)r->c->kv.cap * (size_t)r->dim, r->key,

@@ -213,7 +213,7 @@ static int choose(struct bench *b, const struct step *st, int32_t layer, struct 
 	int n = b->sel.ops->select(&b->sel, st, layer, &b->q, &b->raw, b->n, seg);
 
 	kv_select(b->sel.kv, seg, n);
-	return kv_segments_met(&b->kv, seg, n);
+	return kv_segments_met(&b->kv, seg, n, NULL);
 }
 
 static void end_call(struct bench *b, const struct step *st)
