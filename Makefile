@@ -140,7 +140,7 @@ endif
 endif
 NVCCFLAGS ?= -O3
 # Plain C that the plugin shares with the program.
-cuda_shared := $(BUILD)/cuda/kernels/common/quant.o $(BUILD)/cuda/kernels/common/operands.o
+cuda_shared := $(patsubst %,$(BUILD)/cuda/kernels/common/%.o,quant operands experts)
 # CUDA's own folder: what it links to is found there when the program runs, too.
 cuda_home    = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) \

@@ -140,6 +140,53 @@ struct matmul_glu {
 	int narrow; /* see matmul.narrow */
 };
 
+/* The weights of an expert of a mixture-of-experts layer, a gated feed-forward. A bias whose `data` is NULL is absent. */
+struct expert {
+	struct tensor gate, up, down; /* [width][cols], [width][cols], [cols][width], from load_weight() */
+	struct tensor gate_bias, up_bias, down_bias; /* f32 [1][rows of the matrix] */
+};
+enum { EXPERTS_MAX = 1024 }; /* maximum number of experts of a layer */
+/* Number of columns of the results of route(). */
+#define ROUTE_COLS(n_used) (2 * (n_used) + 1)
+
+/* Choose the experts of each token by the scores of the router. A token uses the n_used experts with the highest scores.
+ * Of experts with equal scores, those with lower numbers are chosen. Scores that are NaN rank below all numbers. */
+struct route_args {
+	/* output, f32 [>= n][ROUTE_COLS(n_used)]: for each token, the numbers of its experts in ascending order, then
+	 * the weights of these experts, then the weight of the shared expert */
+	struct tensor *out;
+	const struct tensor *score; /* f32 [>= n][n_expert] */
+	/* f32 [1][n_expert], or NULL. `bias` is added to the scores for the choice, but not for the weights. The weights
+	 * are multiplied by `scale`. */
+	const struct tensor *bias, *scale;
+	/* f32 [>= n][1]: the weight of the shared expert is the sigmoid of this score; NULL: the weight is 1 */
+	const struct tensor *shared;
+	int32_t n_used;
+	/* The weights are a softmax over the scores of the n_used experts or, if `whole` is 1, over the scores of all
+	 * experts. If `sigmoid` is 1, the sigmoids of the scores replace the scores, and a weight is a sigmoid divided
+	 * by (the sum of the n_used sigmoids + 1e-6). */
+	int whole, sigmoid;
+};
+
+/* Compute the experts that route() has chosen: each row of `out` is the sum of the outputs of the token's experts, times
+ * their weights, in the order of the experts' numbers; the shared expert is added last. Row i of `x` is the input of
+ * token i. */
+struct experts_args {
+	struct tensor *out;          /* f32 [>= n][cols]; must not be the tensor `x` */
+	const struct tensor *x;      /* f32 [>= n][cols] */
+	const struct tensor *route;  /* result of route() */
+	const struct expert *expert; /* [n_expert], of which all have the same shapes and types */
+	const struct expert *shared; /* the shared expert, which all tokens use and which has no biases; NULL: none */
+	const struct tensor *table;  /* result of expert_table() for `expert` */
+	int32_t n_expert, n_used;
+	enum activation act;
+	/* Scratch: f32 [>= n][>= width of every expert], f32 [>= n][cols], f32 [>= n][cols]. */
+	struct tensor *hidden, *in, *part;
+	/* Scratch in host memory: [n * ROUTE_COLS(n_used)], [n], [n]. */
+	float *host, *weight;
+	int32_t *token;
+};
+
 /* A convolution over time. The last `taps` inputs of a column are multiplied with the column's weights and summed,
  * where u[t] is the input at token t:
  *     sum = w[0] u[t - taps + 1] + ... + w[taps - 1] u[t]
@@ -534,6 +581,9 @@ struct backend_ops {
 	 * table for embed(), which reads single rows. as_table 0: t is a weight for matmul(), and the backend may
 	 * repack it. Return 0, or -1 with be->err set. */
 	int (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
+	/* Prepare experts() for the n experts of a layer, whose weights are loaded. A device stores in t where their
+	 * weights are; other backends set t->data to NULL. Return 0, or -1 with be->err set. */
+	int (*expert_table)(struct backend *, struct tensor *t, const struct expert *expert, int32_t n);
 	void (*drop)(struct backend *, struct tensor *t);
 	/* Copy n bytes from or to host memory; `off` is the byte offset in t, which has plain layout. read() waits
 	 * for earlier operations and leaves dst unchanged after a failure. */
@@ -581,6 +631,8 @@ struct backend_ops {
 	 * memory, and each row[i] must be a row of out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
 	                 const float *weight, int32_t n);
+	void (*route)(struct backend *, const struct route_args *, int32_t n);
+	void (*experts)(struct backend *, const struct experts_args *, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
 	void (*state_space)(struct backend *, const struct state_space *, int32_t n);
@@ -696,7 +748,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 26 };
+enum { BACKEND_ABI = 27 };
 
 /* ---- computations in host memory, for every backend ---- */
 

@@ -69,6 +69,65 @@ static void try_rows(struct trial *t)
 	trial_drop(t);
 }
 
+/* The experts of a few tokens, and of more tokens than a device computes in one launch. */
+static void try_experts(struct trial *t)
+{
+	enum { N = 5, USED = 2 };
+	static const int32_t tokens[] = { 1, 3, 20 };
+	const struct backend_ops *op = t->be->ops;
+	struct tensor score = trial_floats(t, 20, N), bias = trial_floats(t, 1, N), one = trial_floats(t, 20, 1),
+		      x = trial_floats(t, 20, 64), out = trial_zeros(t, DT_F32, 20, 64),
+		      route = trial_zeros(t, DT_F32, 20, ROUTE_COLS(USED)), in = trial_zeros(t, DT_F32, 20, 64),
+		      part = trial_zeros(t, DT_F32, 20, 64), hidden = trial_zeros(t, DT_F32, 20, 96), table = { 0 };
+	float host[20 * ROUTE_COLS(USED)], weight[20];
+	struct expert expert[N + 1];
+	int32_t token[20];
+
+	for (int e = 0; e <= N; e++) {
+		expert[e] = (struct expert){ .gate = trial_weight(t, DT_Q8_0, 96, 64, 0),
+			                     .up = trial_weight(t, DT_Q8_0, 96, 64, 0),
+			                     .down = trial_weight(t, DT_Q4_0, 64, 96, 0) };
+		if (e < N)
+			expert[e].up_bias = trial_floats(t, 1, 96);
+	}
+	op->expert_table(t->be, &table, expert, N);
+	trial_hold(t, table, NULL);
+	for (int i = 0; i < 6; i++) {
+		int32_t n = tokens[i % 3];
+
+		op->route(t->be,
+		          &(struct route_args){ .out = &route,
+		                                .score = &score,
+		                                .bias = i % 2 ? &bias : NULL,
+		                                .scale = i == 1 ? &bias : NULL,
+		                                .shared = i == 2 ? &one : NULL,
+		                                .n_used = USED,
+		                                .whole = i < 3,
+		                                .sigmoid = i == 5 },
+		          n);
+		trial_result(t, "route", &route, n, NEAR);
+		op->experts(t->be,
+		            &(struct experts_args){ .out = &out,
+		                                    .x = &x,
+		                                    .route = &route,
+		                                    .expert = expert,
+		                                    .shared = i < 4 ? &expert[N] : NULL,
+		                                    .table = &table,
+		                                    .n_expert = N,
+		                                    .n_used = USED,
+		                                    .act = (enum activation)(i % 3),
+		                                    .hidden = &hidden,
+		                                    .in = &in,
+		                                    .part = &part,
+		                                    .host = host,
+		                                    .weight = weight,
+		                                    .token = token },
+		            n);
+		trial_result(t, "experts", &out, n, NEAR);
+	}
+	trial_drop(t);
+}
+
 static void try_recurrent(struct trial *t)
 {
 	const struct backend_ops *op = t->be->ops;
@@ -485,6 +544,7 @@ static void try_all(struct trial *t)
 	static const enum dtype entries[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
 
 	try_rows(t);
+	try_experts(t);
 	try_recurrent(t);
 	for (int type = 0; type < DT_COUNT; type++)
 		try_type(t, (enum dtype)type);

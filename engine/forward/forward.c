@@ -72,7 +72,7 @@ struct buffer_def {
 	int64_t rows;
 	int32_t cols;
 };
-enum { BUFFERS = 30 };
+enum { BUFFERS = 31 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
 	int32_t q = widest_queries(hp), kv = widest_keys(hp);
@@ -84,7 +84,8 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
 		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
 		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
-		{ &f->route, ROUTE_ROWS(f->batch), most.n_expert }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
+		{ &f->scores, f->batch, most.n_expert }, { &f->shared_score, f->batch, most.n_expert ? 1 : 0 },
+		{ &f->route, f->batch, most.n_expert ? ROUTE_COLS(most.n_used) : 0 }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
 		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, mix.in }, { &f->conv, f->batch, mix.conv },
 		{ &f->delta, f->batch, mix.delta }, { &f->delta_gate, f->batch, mix.delta }, { &f->alpha, f->batch, mix.heads },
 		{ &f->beta, f->batch, mix.heads }, { &f->beta_alpha, f->batch, 2 * mix.both }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
@@ -132,12 +133,10 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 			return -1;
 		}
 	}
-	if (most.n_expert && (!(f->score = try_alloc((size_t)ROUTE_ROWS(batch) * (size_t)most.n_expert,
-	                                             sizeof *f->score, "scores of experts", err)) ||
-	                      !(f->chosen = try_alloc(tokens * used, sizeof *f->chosen, "experts of tokens", err)) ||
-	                      !(f->share = try_alloc(tokens * used, sizeof *f->share, "weights of experts", err)) ||
-	                      !(f->token = try_alloc(tokens, sizeof *f->token, "tokens of an expert", err)) ||
-	                      !(f->weight = try_alloc(tokens, sizeof *f->weight, "weights of an expert", err)))) {
+	if (most.n_expert &&
+	    (!(f->route_host = try_alloc(tokens * ROUTE_COLS(used), sizeof *f->route_host, "experts of tokens", err)) ||
+	     !(f->token = try_alloc(tokens, sizeof *f->token, "tokens of an expert", err)) ||
+	     !(f->weight = try_alloc(tokens, sizeof *f->weight, "weights of an expert", err)))) {
 		forward_release(f);
 		return -1;
 	}
@@ -167,9 +166,7 @@ void forward_release(struct forward *f)
 	if (f->one)
 		forward_release(f->one);
 	free(f->one);
-	free(f->score);
-	free(f->chosen);
-	free(f->share);
+	free(f->route_host);
 	free(f->token);
 	free(f->weight);
 	free(f->half);

@@ -5,10 +5,6 @@
 #include "engine/cache/cache.h"
 #include "engine/model/weights.h"
 
-/* Number of rows of forward.route for n tokens. forward.route has n rows of the router's scores, two rows of constants,
- * up to 3 unused rows, and n rows for the scores of the shared expert. */
-#define ROUTE_ROWS(n) (2 * (int64_t)(n) + 5)
-
 /* Buffers of one timeline's forward pass. */
 struct forward {
 	const struct model *m;
@@ -48,19 +44,17 @@ struct forward {
 	int32_t *input_row;
 	struct tensor ffn; /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Buffers for layers with experts: */
-	/* f32 [ROUTE_ROWS(batch)][largest n_expert]: scores and constants by which a layer chooses experts
-	 * (forward_experts.c) */
-	struct tensor route;
+	/* f32 [batch][largest n_expert], [batch][1]: scores of the router, and of the shared expert */
+	struct tensor scores, shared_score;
+	struct tensor route; /* f32 [batch][ROUTE_COLS(largest n_used)]: the experts of each token (route_args.out) */
 	/* f32 [batch][n_embd]: input and output of one expert, only for the tokens that use this expert */
 	struct tensor expert_in, expert_out;
 	struct tensor expert_sum; /* f32 [batch][n_embd]: sum of the experts' outputs */
 	/* f32 [batch][n_embd]: output of a dense feed-forward, in layers that also have experts */
 	struct tensor dense_out;
-	float *score;    /* copy of `route` on the host */
-	int32_t *chosen; /* [batch][largest n_used]: the experts that each token uses */
-	float *share;    /* [batch][largest n_used]: weight of each expert in chosen[] */
-	int32_t *token;  /* [batch]: indices of the tokens that use the current expert */
-	float *weight;   /* [batch]: for each token in token[], the weight of the current expert */
+	/* Scratch memory of experts(): a copy of `route`; [batch] the tokens that use an expert, and its weights */
+	float *route_host, *weight;
+	int32_t *token;
 	/* f32 [batch][lora_rank]: product of the input with matrix A of a LoRA adapter */
 	struct tensor lora;
 	/* f32 [batch][width]: gate of a feed-forward, used if a LoRA adapter changes the gate */

@@ -15,7 +15,6 @@
 enum {
 	CTX_MAX = 1 << 26, /* largest context, in tokens, of a file and of a cache */
 	ROPE_TABLES_MAX = 2,
-	EXPERTS_MAX = 1024,
 };
 
 /* The frequencies by which RoPE rotates queries and keys. */

@@ -413,6 +413,17 @@ static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d
 	}
 }
 
+/* Prepare the backend for the experts of a layer, all of whose tensors are bound. */
+static void bind_table(struct binder *b, int32_t i)
+{
+	struct layer *l = &b->m->layer[i];
+	struct backend *be = b->m->be;
+
+	if (l->expert && be && !b->failed &&
+	    be->ops->expert_table(be, &l->expert_table, l->expert, model_layer_spec(&b->m->hp, i)->ffn.n_expert))
+		b->failed = err_set(b->err, ERR_FIT, "cannot load the weights: %s", be->err);
+}
+
 static void bind_layer(struct binder *b, int32_t i)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -438,6 +449,7 @@ static void bind_layer(struct binder *b, int32_t i)
 		else
 			bind_matrices(b, i, d, optional);
 	}
+	bind_table(b, i);
 }
 
 /* 1 if the tensor needs no binding. These are:
@@ -584,6 +596,8 @@ void model_release(struct model *m)
 				release_tensors(m, i, &layer_tensors[t], p);
 		if (l->v_norm.data)
 			be->ops->drop(be, &l->v_norm);
+		if (l->expert_table.data)
+			be->ops->drop(be, &l->expert_table);
 		lora_release(m, l);
 		free(l->expert);
 	}

@@ -10,11 +10,6 @@
 #include "engine/model/hparams.h"
 #include "kernels/backend.h"
 
-struct expert {
-	struct tensor gate, up, down;                /* [width][n_embd], [width][n_embd], [n_embd][width] */
-	struct tensor gate_bias, up_bias, down_bias; /* [1][rows of the matrix] */
-};
-
 /* What a LoRA adapter adds to a weight matrix W [rows][cols]: the product of the matrices `b` and `a` (lora.h). If
  * a.data is NULL, nothing is added. */
 struct lora {
@@ -63,6 +58,7 @@ struct layer {
 	struct tensor shared_router;                       /* [1][n_embd] */
 	struct tensor probs_bias;                          /* [1][n_expert] */
 	struct expert *expert;                             /* [n_expert]; NULL: no experts */
+	struct tensor expert_table;                        /* for experts(); result of expert_table() */
 	/* what a LoRA adapter adds to wq, wk, wv, wo, gate, up, down */
 	struct lora lora[LORA_TARGETS];
 };

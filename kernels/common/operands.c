@@ -371,6 +371,32 @@ int rows_check(struct backend *be, const char *op, const struct tensor *out, int
 	return 0;
 }
 
+/* 1 if the tensor is NULL, or f32 of at least `rows` rows and exactly `cols` columns. */
+static int f32_or_none(const struct tensor *t, int32_t rows, int32_t cols)
+{
+	return !t || (f32_plain(t) && t->rows >= rows && t->cols == cols);
+}
+
+int route_check(struct backend *be, const struct route_args *a, int32_t n)
+{
+	int32_t all = a->score->cols;
+
+	if (f32_plain(a->out) && f32_plain(a->score) && n <= a->out->rows && n <= a->score->rows && a->n_used > 0 &&
+	    a->n_used <= all && all <= EXPERTS_MAX && a->out->cols == ROUTE_COLS(a->n_used) &&
+	    f32_or_none(a->bias, 1, all) && f32_or_none(a->scale, 1, all) && f32_or_none(a->shared, n, 1))
+		return 0;
+	return backend_fail(be, "internal: route of %d tokens got operands of the wrong shape", (int)n);
+}
+
+int experts_check(struct backend *be, const struct experts_args *a, int32_t n)
+{
+	if (f32_plain(a->out) && f32_plain(a->x) && f32_plain(a->route) && n <= a->out->rows && n <= a->x->rows &&
+	    n <= a->route->rows && a->out->cols == a->x->cols && a->out->data != a->x->data && a->n_used > 0 &&
+	    a->n_used <= a->n_expert && a->n_expert <= EXPERTS_MAX && a->route->cols == ROUTE_COLS(a->n_used))
+		return 0;
+	return backend_fail(be, "internal: experts of %d tokens got operands of the wrong shape", (int)n);
+}
+
 int short_conv_check(struct backend *be, const struct short_conv *a, int32_t n)
 {
 	int32_t cols = a->out->cols;

@@ -77,11 +77,20 @@ int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
 int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                      int32_t page, int32_t n);
 
+/* ---- experts (experts.c) ---- */
+
+/* Do what experts() does by operations of the backend: read the choice of experts, then compute each expert for all
+ * tokens that use it. */
+void experts_each(struct backend *, const struct experts_args *, int32_t n);
+
 /* ---- rows ---- */
 
 int copy_check(struct backend *, const struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
                int32_t n);
 int columns_check(struct backend *, const struct tensor *out, const struct tensor *src, int32_t n);
+int route_check(struct backend *, const struct route_args *, int32_t n);
+/* Check all arguments except the weights and the scratch memory. */
+int experts_check(struct backend *, const struct experts_args *, int32_t n);
 int short_conv_check(struct backend *, const struct short_conv *, int32_t n);
 int delta_rule_check(struct backend *, const struct delta_rule *, int32_t n);
 int state_space_check(struct backend *, const struct state_space *, int32_t n);

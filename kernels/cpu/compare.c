@@ -119,9 +119,10 @@ void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 		    t[i]->cols != a->head_dim)
 			goto wrong;
 	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 ||
-	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) ||
-	                 !predicate_ok(&(struct predicate){ a->shown, a->col, 0 }) || !a->cosine || !a->cosine->data ||
-	                 a->cosine->type != DT_F32 || a->cosine->rows < 1 || a->col >= a->cosine->cols)))
+	    (a->flag &&
+	     (!predicate_ok(&(struct predicate){ .flag = a->flag, .col = a->col }) ||
+	      !predicate_ok(&(struct predicate){ .flag = a->shown, .col = a->col }) || !a->cosine || !a->cosine->data ||
+	      a->cosine->type != DT_F32 || a->cosine->rows < 1 || a->col >= a->cosine->cols)))
 		goto wrong;
 	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift")))
 		return;

@@ -157,6 +157,9 @@ void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, 
                 int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 void cpu_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
+int cpu_expert_table(struct backend *, struct tensor *t, const struct expert *, int32_t n);
+void cpu_route(struct backend *, const struct route_args *, int32_t n);
+void cpu_experts(struct backend *, const struct experts_args *, int32_t n);
 void cpu_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
 void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight,
                   int32_t n);

@@ -162,7 +162,7 @@ static void cuda_close(struct backend *be)
 	if (!be)
 		return;
 	struct cuda_buffer *all[] = { &c->attn, &c->probe, &c->scan,    &c->topk,    &c->moves,
-		                      &c->acts, &c->tile,  &c->product, &c->counters };
+		                      &c->acts, &c->tile,  &c->product, &c->experts, &c->counters };
 
 	for (struct cuda_buffer *b : all)
 		gpu_free(c->gpu, b->p);
@@ -203,8 +203,8 @@ static void cuda_read_blocks(struct backend *be, const struct read_blocks_args *
 /* clang-format off */
 static const struct backend_ops cuda_ops = {
 	"cuda", LACKS_BLOCKS | LACKS_KV_APART, cuda_close, cuda_describe, cuda_memory,
-	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_alloc_host, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
-	cuda_embed, cuda_rmsnorm, cuda_layernorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_take_rows, cuda_add_rows, cuda_short_conv, cuda_delta_rule, cuda_state_space, cuda_gate, cuda_gelu, cuda_rope, cuda_kv_put, cuda_attn, cuda_attn_each, cuda_relative, cuda_read_blocks,
+	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_alloc_host, cuda_load_weight, cuda_expert_table, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
+	cuda_embed, cuda_rmsnorm, cuda_layernorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_take_rows, cuda_add_rows, cuda_route, cuda_experts, cuda_short_conv, cuda_delta_rule, cuda_state_space, cuda_gate, cuda_gelu, cuda_rope, cuda_kv_put, cuda_attn, cuda_attn_each, cuda_relative, cuda_read_blocks,
 	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
 	cuda_fetch_range, cuda_fetch_slots, cuda_fetch_wait,
 	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,

@@ -5,7 +5,8 @@
  *     cuda_rows.cu          layernorm, gelu, relative, axpby, copy, columns, take_rows, add_rows
  *     cuda_recurrent.cu     short_conv, delta_rule, state_space, gate
  *     cuda_matmul.cu        matmul, matmul_glu: chooses how to compute a product; products of many tokens use cuBLAS
- *     cuda_gemv.cu          products of a few tokens
+ *     cuda_gemv.cu          products of a few tokens; cuda_gemv_rows.cuh has what a warp computes
+ *     cuda_experts.cu       route, expert_table, experts
  *     cuda_weights.cu       load_weight, embed; the device layout of weights; conversion to f16 for cuBLAS
  *     cuda_attn.cu          attn: divides a call into launches and chooses one of the three attention kernels
  *     cuda_attn_decode.cu   attention kernel for few queries
@@ -47,8 +48,9 @@ struct cuda {
 	struct gpu_info info;
 	/* Scratch memory of operations. `attn` has partial results of attention, and `probe` has scores. `scan`, `topk`
 	 * and `moves` belong to key_scan(), topk() and kv_move(). `acts` has the input x of products, quantised or in
-	 * f16. `tile` has weights in the file's layout or in f16. `product` has results of cuBLAS. */
-	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;
+	 * f16. `tile` has weights in the file's layout or in f16. `product` has results of cuBLAS. `experts` has the hidden
+	 * vectors and the outputs of experts. */
+	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product, experts;
 	/* for attention kernels: the number of thread blocks of each tile that have finished; 0 before and after each
 	 * kernel */
 	struct cuda_buffer counters;
@@ -158,6 +160,9 @@ void cuda_matmul_glu(struct backend *, struct tensor *out, const struct matmul_g
 void cuda_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
 void cuda_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
                    const float *weight, int32_t n);
+int cuda_expert_table(struct backend *, struct tensor *t, const struct expert *, int32_t n);
+void cuda_route(struct backend *, const struct route_args *, int32_t n);
+void cuda_experts(struct backend *, const struct experts_args *, int32_t n);
 void cuda_short_conv(struct backend *, const struct short_conv *, int32_t n);
 void cuda_delta_rule(struct backend *, const struct delta_rule *, int32_t n);
 void cuda_state_space(struct backend *, const struct state_space *, int32_t n);

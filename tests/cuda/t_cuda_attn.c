@@ -565,8 +565,8 @@ TEST(parts_hang_on_flags)
 					                        .slot0 = s.list[i] ? 0 : w.row0[i],
 					                        .n_slots = s.n_rows[i] };
 			}
-			seg[0].when = (struct predicate){ &flag, 1, 1 };
-			seg[1].when = (struct predicate){ &flag, 1, 0 };
+			seg[0].when = (struct predicate){ &flag, 1, 1, NULL };
+			seg[1].when = (struct predicate){ &flag, 1, 0, NULL };
 			g.args.out = &out;
 			g.args.k = &g.k;
 			g.args.v = &g.v;

@@ -872,8 +872,7 @@ TEST(cuda_query_drift)
 				      tt = tensor_new(be, DT_F32, ROWS, dim, NULL);
 			struct tensor tn = tensor_new(be, DT_F32, ROWS, dim, NULL),
 				      tf = tensor_new(be, DT_I32, 1, 8, NULL);
-			struct tensor tc = tensor_new(be, DT_F32, 1, 8, NULL),
-				      ts = tensor_new(be, DT_I32, 1, 8, NULL);
+			struct tensor tc = tensor_new(be, DT_F32, 1, 8, NULL), ts = tensor_new(be, DT_I32, 1, 8, NULL);
 			double ab = 0, aa = 0, bb = 0, want;
 			int32_t flag[8], shown[8];
 

@@ -597,7 +597,7 @@ TEST(selection_is_scan_and_topk)
 			flags = tensor_new(be, DT_I32, 1, 2, flag);
 			for (int way = 0; way < 2; way++) {
 				struct tensor scores = guarded(be, DT_F32, KV, n), rows = guarded(be, DT_I32, KV, K);
-				struct predicate when = { met ? &flags : NULL, 1, 1 };
+				struct predicate when = { met ? &flags : NULL, 1, 1, NULL };
 				struct scan_args scan = { .out = &scores, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = GROUP * KV, .n_kv_head = KV,
 					.head_dim = DIM, .cap = n, .n_slots = n, .bits = bits, .scale = 0.25f, .when = when };
 				struct topk_args topk = { .slots = &rows, .score = &scores, .n_kv_head = KV, .n = n, .k = K, .pool = cases[c].pool, .last = 1,

@@ -494,10 +494,10 @@ void refuses_bad_operands(struct backend *be)
 	scan.page = 16;
 	be->ops->page_scan(be, &scan);
 	must_fail(be, "a sketch as bounds");
-	scan.when = (struct predicate){ &out, 0, 0 };
+	scan.when = (struct predicate){ &out, 0, 0, NULL };
 	be->ops->key_scan(be, &scan);
 	must_fail(be, "a condition of floats");
-	scan.when = (struct predicate){ NULL, 0, 0 };
+	scan.when = (struct predicate){ NULL, 0, 0, NULL };
 	be->ops->page_bounds(be, &turn, &plane, 2, 16, 16, 0, 16);
 	must_fail(be, "bounds of another width");
 	be->ops->page_bounds(be, &pages, &plane, 2, 16, 8, 0, 16);
