@@ -14,11 +14,12 @@ uint64_t mass_bytes(int32_t heads, uint64_t slots)
 	return 4 * (uint64_t)heads * ((MASS_POINTS + 3) * slots + 7 * (uint64_t)MASS_FEW);
 }
 
-static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, int32_t rows, int32_t cols,
+/* Allocate a tensor, in host memory if `host` is 1. */
+static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, int32_t rows, int32_t cols, int host,
                        struct err *err)
 {
 	*t = (struct tensor){ .type = type, .rows = rows, .cols = cols };
-	if (!f->be->ops->alloc(f->be, t))
+	if (!(host ? f->be->ops->alloc_host : f->be->ops->alloc)(f->be, t))
 		return 0;
 	t->data = NULL;
 	return err_set(err, ERR_FIT, "cannot allocate the attention mass of a bounded cache: %s", f->be->err);
@@ -28,7 +29,7 @@ static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, i
 static int arrays_grow(struct attn_mass *f, int32_t n, struct err *err)
 {
 	for (; f->n_array < n; f->n_array++) {
-		if (tensor_init(f, &f->array[f->n_array], DT_F32, f->rings->heads, f->cap, err))
+		if (tensor_init(f, &f->array[f->n_array], DT_F32, f->rings->heads, f->cap, 0, err))
 			return -1;
 		f->array[f->n_array].cols = f->rings->n_slots;
 	}
@@ -40,8 +41,8 @@ int mass_init(struct attn_mass *f, struct backend *be, struct rings *r, struct e
 	size_t heads = (size_t)r->heads;
 
 	*f = (struct attn_mass){ .be = be, .rings = r, .cap = r->n_slots };
-	if (arrays_grow(f, MASS_POINTS + 2, err) || tensor_init(f, &f->few, DT_F32, MASS_FEW, r->heads, err) ||
-	    tensor_init(f, &f->move, DT_I32, r->heads, 3 * MASS_FEW, err) ||
+	if (arrays_grow(f, MASS_POINTS + 2, err) || tensor_init(f, &f->few, DT_F32, MASS_FEW, r->heads, 1, err) ||
+	    tensor_init(f, &f->move, DT_I32, r->heads, 3 * MASS_FEW, 0, err) ||
 	    !(f->swap = try_alloc(heads * (size_t)r->n_slots, sizeof *f->swap, "attention mass", err)) ||
 	    !(f->list = try_alloc(heads * 3 * MASS_FEW, sizeof *f->list, "moves of attention mass", err)))
 		return -1;
@@ -136,12 +137,13 @@ static void write_all(struct attn_mass *f)
 	f->be->ops->write(f->be, &f->array[f->now], 0, f->swap, array_bytes(f));
 }
 
-/* Copy the sums of n slots from the current array to the host. The host's sums of all other slots stay out of date. */
-static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
+/* Copy the sums of n slots from the current array to the host. `shown` is 1 if they are in f->few already. The host's sums of all other slots stay out of date. */
+static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n, int shown)
 {
 	size_t heads = (size_t)f->rings->heads;
 
-	f->be->ops->columns(f->be, &f->few, &f->array[f->now], slot, n);
+	if (!shown)
+		f->be->ops->columns(f->be, &f->few, &f->array[f->now], slot, n);
 	f->be->ops->read(f->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
 	if (backend_stopped(f->be))
 		return;
@@ -180,6 +182,7 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t arrays, floa
 {
 	int32_t array = -1;
 
+	f->shown = 0;
 	/* A step that fails may still write to its arrays of sums. So choose these arrays before the first call that
 	 * can fail. They never include the current array, so its sums survive. */
 	for (int32_t i = 0; i < arrays; i++)
@@ -247,17 +250,28 @@ void mass_forget(struct attn_mass *f, int32_t t)
 
 /* ---- insertion into the rings ---- */
 
+void mass_show(struct attn_mass *f, int32_t n)
+{
+	int32_t slot[MASS_FEW], n_read = rings_slots_read(f->rings, n, slot, MASS_FEW);
+
+	if (n_read < 1 || n_read > MASS_FEW)
+		return;
+	f->be->ops->columns(f->be, &f->few, mass_to(f, 0), slot, n_read);
+	f->shown = n;
+}
+
 void mass_read_back(struct attn_mass *f, int32_t n)
 {
-	int32_t slot[MASS_FEW], n_read;
+	int32_t slot[MASS_FEW], n_read, shown = f->shown == n;
 
+	f->shown = 0;
 	if (!f->be || !f->sum_stale)
 		return;
 	n_read = rings_slots_read(f->rings, n, slot, MASS_FEW);
 	if (n_read > MASS_FEW)
 		mass_read(f);
 	else if (n_read)
-		read_few(f, slot, n_read);
+		read_few(f, slot, n_read, shown);
 }
 
 void mass_follow(struct attn_mass *f)

@@ -38,8 +38,10 @@ struct attn_mass {
 	int array_stale; /* 1: the host's sums are newer than array[now] */
 	int sum_stale;   /* 1: array[now] is newer than the host's sums */
 	float *swap;     /* [heads][slots] buffer for copies between host and backend */
-	/* f32 [MASS_FEW][heads]: the sums that rings_insert() compares, copied out of the current array */
+	/* f32 [MASS_FEW][heads]: the sums that rings_insert() compares, in host memory. The first `shown` tokens that
+	 * join the rings next have their sums there, because mass_show() has copied them; 0: no sums. */
 	struct tensor few;
+	int32_t shown;
 	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums between slots */
 	int32_t *list;      /* host memory in which the contents of the tensor `move` are prepared */
 };
@@ -65,6 +67,9 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `arrays` arrays that the step has written: the last of these becomes the current array. */
 void mass_commit(struct attn_mass *, int32_t arrays);
+/* Within a step of one token: copy the sums that the step will have written, and that mass_read_back(n) will read, to
+ * where the host can read them without waiting for a device. */
+void mass_show(struct attn_mass *, int32_t n);
 /* Copy to the host the sums that rings_insert() will compare when it inserts n tokens. Call this function before
  * rings_insert(). */
 void mass_read_back(struct attn_mass *, int32_t n);

@@ -192,6 +192,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	if (step_generates(st) && st->index + 1 == st->tried && by)
 		kv_host_ahead(&c->kv, layer, by->topk);
 	after_attention(c, st, layer, x, &reads);
+	if (r->seen && !layer_window(c->hp, layer))
+		r->seen(c, st, layer);
 }
 
 /* Return for how many drafted tokens of a VERIFY step, from token st->index on, one call can compute the attention. The

@@ -149,6 +149,7 @@ struct cache {
 	struct one_token {
 		struct tensor raw, out, frame[1 + RINGS_MOST];
 	} one[VERIFY_MOST];
+	int moving; /* 1: a commit has queued moves of KV entries, and no sync has told whether they succeeded */
 	timeline_evictions_fn *evictions_fn; /* called after tokens were admitted, moved or evicted; may be NULL */
 	void *evictions_ud;
 };
@@ -201,6 +202,9 @@ struct retention_ops {
 	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe must skip the first `skip`
 	 * slots in reading.seg (see reading.skip). This function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
+	/* Called after the attention of each layer, except of the layers with a sliding window. This function pointer
+	 * may be NULL. */
+	void (*seen)(struct cache *, const struct step *, int32_t layer);
 	/* Commit the first st->n tokens of the step. In a VERIFY step, st->n may be smaller than st->tried, the number
 	 * of drafted tokens. nll[st->n] is the model's surprise (negative log-likelihood) at each token; it is NULL
 	 * unless c->wants_nll is set. A commit is not interrupted if the call is cancelled. */

@@ -243,6 +243,23 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	return &f->probe;
 }
 
+/* 1 if the waiting tokens join the rings at the end of this step. `waiting` includes the tokens of the step. */
+static int joins(const struct cascade *f, const struct step *st, int32_t waiting)
+{
+	return rings_filling(&f->rings) || !step_generates(st) || waiting >= f->lag;
+}
+
+/* After the attention of the last layer, the sums of a decoded token are complete: on a device, copy those that the
+ * commit will compare. */
+static void cascade_seen(struct cache *c, const struct step *st, int32_t layer)
+{
+	struct cascade *f = c->retained;
+
+	if (c->be->device && f->probing && st->kind == STEP_GENERATE && layer == c->kv.full[c->kv.n_full - 1] &&
+	    joins(f, st, f->waiting + 1))
+		mass_show(&f->mass, f->waiting + 1);
+}
+
 /* ---- the commit ---- */
 
 /* Move the keys and values of all layers as planned by rings_insert(). */
@@ -276,6 +293,7 @@ static void entries_move(struct cache *c)
 			out[2] = r->rope_shift_at[at];
 		}
 	}
+	c->moving = 1;
 	move.cols = 3 * n;
 	rope_set_shifts(&f->shift, r->rope_shift, r->n_rope_shift);
 	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
@@ -395,20 +413,20 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 static void cascade_commit(struct cache *c, const struct step *st, const float *nll)
 {
 	struct cascade *f = c->retained;
-	int joins;
+	int joined;
 
 	if (nll)
 		note_surprise(f, st, nll);
 	if (f->probing)
 		mass_commit(&f->mass, st->kind == STEP_VERIFY ? st->n : 1);
 	f->waiting += st->n;
-	joins = rings_filling(&f->rings) || !step_generates(st) || f->waiting >= f->lag;
-	if (joins)
+	joined = joins(f, st, f->waiting);
+	if (joined)
 		waiting_join(c);
 	keep_inner_point(f, st, nll);
 	if (f->probing)
 		mass_scale(&f->mass, st->pos + st->n, c->chunk);
-	keep_points(f, st, joins);
+	keep_points(f, st, joined);
 }
 
 static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
@@ -488,7 +506,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 const struct retention_ops retain_cascade = {
 	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .holds = cascade_holds, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
 	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
-	.segments = cascade_segments, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
+	.segments = cascade_segments, .probe = cascade_probe, .seen = cascade_seen, .commit = cascade_commit, .verify_most = cascade_verify_most,
 	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .ring_stats = cascade_ring_stats, .view = cascade_view,
 	.mass_read = cascade_mass_read, .kept = cascade_kept, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
 	.points = cascade_points,

@@ -18,11 +18,21 @@ void timeline_backend_take(struct timeline *tl)
 	tl->e->be->cancel = &tl->cancel;
 }
 
+/* Drop all tokens: a commit failed before its end and may have moved some KV entries. */
+static void commit_failed(struct timeline *tl)
+{
+	timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
+}
+
 int timeline_backend_sync(struct timeline *tl, struct err *err)
 {
 	struct backend *be = tl->e->be;
+	int failed = be->ops->sync(be), moving = tl->cache.moving;
 
-	if (be->ops->sync(be))
+	tl->cache.moving = 0;
+	if (failed && moving)
+		commit_failed(tl);
+	if (failed)
 		return err_set(err, ERR_FAIL, "computation failed: %s", be->err);
 	return gguf_check_there(tl->e->gguf, err) || kv_check_readable(&tl->cache.kv, err) ? -1 : 0;
 }
@@ -130,9 +140,9 @@ int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, st
 	tl->e->be->cancel = NULL;
 	cache_commit(&tl->cache, n, tl->cache.wants_nll ? tl->nll : NULL);
 	tl->in_cache += now_seconds() - start;
-	if (timeline_backend_sync(tl, err)) {
-		/* the commit failed before its end and may have moved some KV entries, so drop all tokens */
-		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
+	/* A device moves KV entries while the host samples. The sync of the next step tells whether it succeeded. */
+	if (!(tl->e->be->device && tl->cache.moving && !tl->e->be->failed) && timeline_backend_sync(tl, err)) {
+		commit_failed(tl);
 		return -1;
 	}
 	if (tl->forward.clock)
