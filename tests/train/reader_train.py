@@ -145,11 +145,21 @@ def story_questions(folder):
     return out
 
 
-def squad_questions(path, origin, articles, step):
-    number, out = 0, []
+def squad_articles(path):
     with open(path, encoding='utf-8') as f:
-        data = json.load(f)['data'][:articles]
-    for article in data:
+        return json.load(f)['data']
+
+
+def squad_titles(path):
+    return {article['title'] for article in squad_articles(path)}
+
+
+def squad_questions(path, origin, articles, step, without=()):
+    """Return the questions of every step-th paragraph of the first `articles` articles; not of those whose titles are in `without`."""
+    number, out = 0, []
+    for article in squad_articles(path)[:articles]:
+        if article['title'] in without:
+            continue
         document, text = Document(b''), b''
         for paragraph in article['paragraphs']:
             number += 1
