@@ -2,7 +2,7 @@
  * (retrieval_private.h).
  *
  * The score is a sum in units of bm25: bm25 of the question's words, from the index; a score for similarity of meaning,
- * if there is a text encoder (meaning.c); a score for words of the last turn. The best passages also get points from
+ * if there is a text encoder (meaning.c); a score for the last turn (last_turn.c). The best passages also get points from
  * the encoder's reader (reading.c). If there is no reader, they get points for the query likelihood, which the chat
  * model computes (rerank.c). */
 #include <ctype.h>
@@ -79,65 +79,9 @@ static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 enum {
 	INTRODUCTIONS = 6,     /* maximum number of passages that get a score because they introduce X ("who is X") */
 	QUOTED_BY_MEANING = 4, /* number of best passages whose quoted sentence is chosen by meaning */
-	/* maximum number of bytes that are used from the beginning of each message of the last turn */
-	BEFORE_MOST = 400,
-	WINDOW = 300,         /* approximate number of bytes of a passage that the chat model scores */
-	SENTENCE_BYTES = 100, /* usual number of bytes of a sentence */
+	WINDOW = 300,          /* approximate number of bytes of a passage that the chat model scores */
+	SENTENCE_BYTES = 100,  /* usual number of bytes of a sentence */
 };
-
-/* ---- what is searched for ---- */
-
-/* Append a blank, and the first bytes of a text: as many whole characters as fit into `most` bytes. */
-static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
-{
-	if (n > most)
-		n = utf8_back(text, most);
-	str_adds(out, " ");
-	str_add(out, text, n);
-}
-
-/* Return the number of messages before the question. The question may already be the last message. */
-static size_t messages_before(const struct conversation *conv, const char *question, size_t n)
-{
-	size_t i = conv->n_msg;
-	const struct message *last = i ? &conv->msg[i - 1] : NULL;
-
-	return last && last->role == ROLE_USER && last->text.n == n && !memcmp(str_text(&last->text), question, n)
-	               ? i - 1
-	               : i;
-}
-
-/* Append the question and the beginnings of the last turn's messages to *out. Returns 1; 0 if there is no earlier
- * turn. */
-static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
-{
-	size_t i = messages_before(conv, question, n);
-	int any = 0;
-
-	str_add(out, question, n);
-	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		/* skip a message with a text that was read from a stream, because it is not a turn */
-		if (!conv->msg[k].read) {
-			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
-			any = 1;
-		}
-	return any;
-}
-
-/* Make the texts that are compared with the passages. */
-static void asked_set(const struct conversation *conv, const char *question, size_t n, struct asked *a)
-{
-	size_t i = messages_before(conv, question, n);
-
-	str_add(&a->text[0], question, n);
-	while (i && conv->msg[i - 1].role != ROLE_USER)
-		i--;
-	if (!i || conv->msg[i - 1].read || !question_refers(question, n))
-		return;
-	add_beginning(&a->text[1], str_text(&conv->msg[i - 1].text), conv->msg[i - 1].text.n, BEFORE_MOST);
-	str_adds(&a->text[1], " ");
-	str_add(&a->text[1], question, n);
-}
 
 /* ---- the search ---- */
 
@@ -500,6 +444,7 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 		f->quote_end += at;
 	}
 	c->deviation = score_deviation(c);
+	candidates_stay(conv, question, n, c);
 	candidates_drop(c);
 	if (!rc && c->n) {
 		candidates_sort(conv, c);

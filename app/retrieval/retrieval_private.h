@@ -62,7 +62,7 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
 /* A passage and its scores, all in units of bm25:
  * - `words` is the bm25 of the question's words;
  * - `meaning` is the score for the similarity of the passage's vector to the question's vector;
- * - `lean` is the score for words of the last turn;
+ * - `lean` is the score for words of the last turn and for the sources of its answer;
  * - `gain` is the score for the log odds that the encoder's reader gives. If there is no reader, it is the score
  *   for the query likelihood that the chat model gives. */
 struct passage_candidate {
@@ -108,7 +108,7 @@ struct source candidate_source(const struct candidates *, size_t i);
 /* 1 if bytes [from, to) of a document's body are a table of contents: most lines are headings of the document. */
 int passage_is_contents(const struct document *, size_t from, size_t to);
 
-/* ---- meaning.c ---- */
+/* ---- last_turn.c ---- */
 
 /* The texts that are compared with the passages. text[0] is the question. If the question refers to earlier messages
  * ("he", "that"), text[1] is the user's last message followed by the question; otherwise text[1] is empty. Some
@@ -117,6 +117,16 @@ int passage_is_contents(const struct document *, size_t from, size_t to);
 struct asked {
 	struct str text[2];
 };
+
+/* Set the two texts of struct asked. */
+void asked_set(const struct conversation *, const char *question, size_t n, struct asked *);
+/* Append the question and the beginnings of the last turn's messages to *out. Return 1; 0 if there is no earlier turn. */
+int with_last_turn(const struct conversation *, const char *question, size_t n, struct str *out);
+/* If the question refers to earlier messages, raise the scores of the passages that the last answer names as its
+ * sources, and of those beside them. The candidates must be in the order of the documents, with all scores but `gain`. */
+void candidates_stay(const struct conversation *, const char *question, size_t n, struct candidates *);
+
+/* ---- meaning.c ---- */
 
 /* For each passage found[i], set similar[i] to the similarity between its meaning and the meaning of the question, from
  * -1 to 1; 0 means as similar as the average passage. found[0 .. n) must be in the order of the texts. Returns 1; 0 if

@@ -620,6 +620,41 @@ TEST(a_question_with_a_pronoun_is_read_alone_and_behind_the_one_before)
 	talk_close_with_reader(&k, folder, &encoder);
 }
 
+/* A question that refers to the last answer prefers its sources, the first one most, and the passages beside them. */
+TEST(the_sources_of_the_last_answer_count_for_a_question_that_refers_to_it)
+{
+	static const struct {
+		const char *question;
+		double lean[6];
+	} row[] = {
+		{ "Whose was it?", { 0, 1.5, 3, 1.5 + 1.05, 2.1, 1.05 } },
+		{ "And the keeper?", { 0, 1.5, 3, 1.5 + 1.05, 2.1, 1.05 } },
+		{ "When was the lighthouse built?", { 0 } },
+	};
+	static char name[] = "keeper.txt", body[] = "one\ntwo\nsix\nten\nred\nsky\n", quotes[][4] = { "six", "red" };
+	struct document d = { .name = name, .n_body = sizeof body - 1, .text = { .p = body, .n = sizeof body - 1 } };
+	struct answer_source source[] = {
+		{ .doc = name, .from = 8, .to = 11, .quote = 8, .quote_end = 11, .text = quotes[0], .found = 1 },
+		{ .doc = name, .from = 16, .to = 19, .quote = 16, .quote_end = 19, .text = quotes[1], .found = 1 },
+		{ .doc = name, .from = 0, .to = 3, .quote = 0, .quote_end = 3, .text = quotes[0], .found = 0 },
+	};
+	struct message said[] = { { .role = ROLE_USER },
+		                  { .role = ROLE_ASSISTANT, .sources = { source, LEN(source) } } };
+	struct conversation conv = { .doc = &d, .n_doc = 1, .msg = said, .n_msg = LEN(said) };
+
+	for (size_t r = 0; r < LEN(row); r++) {
+		struct passage_candidate at[6] = { 0 };
+		struct candidates c = { .at = at, .n = LEN(at), .deviation = 1 };
+
+		for (size_t i = 0; i < LEN(at); i++)
+			at[i].found = (struct found_passage){ .from = 4 * i, .to = 4 * i + 3 };
+		candidates_stay(&conv, row[r].question, strlen(row[r].question), &c);
+		for (size_t i = 0; i < LEN(at); i++)
+			CHECK_MSG(fabs(at[i].lean - row[r].lean[i]) < 1e-9, "%s: passage %zu: %g", row[r].question, i,
+			          at[i].lean);
+	}
+}
+
 /* 1 if the question compares two names and the lines of the text, taken as passages, have both apart. */
 static int compares(const char *text, const char *question)
 {
