@@ -525,8 +525,8 @@ struct query_drift_args {
 	int32_t q_row, row, n_head, head_dim;
 	/* i32, one row with more than `col` columns; NULL = compute only the mean of the queries */
 	struct tensor *flag;
-	struct tensor
-		*shown; /* a tensor like `flag` that receives the same number, or NULL; for a copy in host memory */
+	/* NULL, or a tensor like `flag` that receives the same number: a copy in host memory */
+	struct tensor *shown;
 	/* f32 [1][> col]: column `col` receives the cosine of the angle between the mean in `now` and the mean in
 	 * `then`, or 0 if one of these means is zero. Unused if flag is NULL. */
 	struct tensor *cosine;

@@ -137,7 +137,8 @@ static void write_all(struct attn_mass *f)
 	f->be->ops->write(f->be, &f->array[f->now], 0, f->swap, array_bytes(f));
 }
 
-/* Copy the sums of n slots from the current array to the host. `shown` is 1 if they are in f->few already. The host's sums of all other slots stay out of date. */
+/* Copy the sums of n slots from the current array to the host; if `shown` is 1, they are in f->few already. The host's
+ * sums of all other slots stay out of date. */
 static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n, int shown)
 {
 	size_t heads = (size_t)f->rings->heads;

@@ -32,6 +32,19 @@ static inline int test_cuda_open(struct backend **out, char err[160])
 	                             : weir_cuda_open(out, NULL, BACKEND_ABI, err);
 }
 
+/* Open the backend under test and return it. If that fails, the test program ends. */
+static inline struct backend *open_cuda(void)
+{
+	struct backend *be = NULL;
+	char err[160] = "";
+
+	if (test_cuda_open(&be, err) < 0) {
+		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
+		abort();
+	}
+	return be;
+}
+
 /* If a GPU is tested, skip this test: it needs counts of launches, guards or the memory of the emulated device. */
 #define CUDA_HOST_ONLY()                                                                                               \
 	do {                                                                                                           \

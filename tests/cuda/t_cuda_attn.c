@@ -22,18 +22,6 @@
 void gpu_host_order(unsigned) __attribute__((weak));
 void gpu_host_stats(struct gpu_host_counts *) __attribute__((weak));
 
-static struct backend *open_cuda(void)
-{
-	struct backend *be = NULL;
-	char err[160] = "";
-
-	if (test_cuda_open(&be, err) < 0) {
-		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
-		abort();
-	}
-	return be;
-}
-
 /* maximum number of queries of a KV head for which the code path for few queries is taken */
 enum { FEW = 32 };
 

@@ -8,18 +8,6 @@
 #include "kernels/device_check.h"
 #include "tests/cuda/cuda_test.h"
 
-static struct backend *open_cuda(void)
-{
-	struct backend *be = NULL;
-	char err[160] = "";
-
-	if (test_cuda_open(&be, err) < 0) {
-		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
-		abort();
-	}
-	return be;
-}
-
 TEST(check_passes)
 {
 	struct backend *be = open_cuda();

@@ -8,18 +8,6 @@
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/levels.h"
 
-static struct backend *open_cuda(void)
-{
-	struct backend *be = NULL;
-	char err[160] = "";
-
-	if (test_cuda_open(&be, err) < 0) {
-		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
-		abort();
-	}
-	return be;
-}
-
 /* ---- the choice ---- */
 
 enum { TOKENS = 3 };
@@ -192,21 +180,21 @@ static void experts_try(struct backend *be, enum dtype type, int kind)
 				     in = tensor_new(be, DT_F32, MOST, COLS, NULL),
 				     part = tensor_new(be, DT_F32, MOST, COLS, NULL);
 	struct tensor *all[] = { &table, &tx, &tr, &out, &hidden, &in, &part };
-	struct experts_args a = { &out,
-		                  &tx,
-		                  &tr,
-		                  expert,
-		                  kind % 2 ? NULL : &shared,
-		                  &table,
-		                  EXPERTS,
-		                  3,
-		                  (enum activation)(kind % 3),
-		                  &hidden,
-		                  &in,
-		                  &part,
-		                  host,
-		                  weight,
-		                  token };
+	struct experts_args a = { .out = &out,
+		                  .x = &tx,
+		                  .route = &tr,
+		                  .expert = expert,
+		                  .shared = kind % 2 ? NULL : &shared,
+		                  .table = &table,
+		                  .n_expert = EXPERTS,
+		                  .n_used = 3,
+		                  .act = (enum activation)(kind % 3),
+		                  .hidden = &hidden,
+		                  .in = &in,
+		                  .part = &part,
+		                  .host = host,
+		                  .weight = weight,
+		                  .token = token };
 
 	held.n = 0;
 	for (int e = 0; e < EXPERTS; e++)

@@ -21,18 +21,6 @@
 
 extern size_t cuda_tile_bytes;
 
-static struct backend *open_cuda(void)
-{
-	struct backend *be = NULL;
-	char err[160] = "";
-
-	if (test_cuda_open(&be, err) < 0) {
-		test_fail(__FILE__, __LINE__, "%s", err);
-		abort();
-	}
-	return be;
-}
-
 static float *random_floats(size_t n, float lo, float hi)
 {
 	float *x = must_alloc(n * sizeof *x);

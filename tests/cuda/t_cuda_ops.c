@@ -16,18 +16,6 @@
 enum { GUARDS = 3 }; /* rows of guards after every result */
 #define GUARD 12345.5f
 
-static struct backend *open_cuda(void)
-{
-	struct backend *be = NULL;
-	char err[160] = "";
-
-	if (test_cuda_open(&be, err) < 0) {
-		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
-		abort();
-	}
-	return be;
-}
-
 static float *randoms(size_t n, float lo, float hi)
 {
 	float *x = must_alloc(n * sizeof *x);

@@ -8,16 +8,6 @@
 #include "tests/lib/select_ref.h"
 #include "tests/cuda/cuda_test.h"
 
-static struct backend *open_cuda(void)
-{
-	struct backend *be = NULL;
-	char err[160] = "";
-
-	if (test_cuda_open(&be, err) < 0)
-		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
-	return be;
-}
-
 /* The CPU backend and the CUDA backend, which get the same data. */
 struct pair {
 	struct backend *cpu, *gpu;
