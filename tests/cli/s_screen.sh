@@ -233,7 +233,8 @@ for doomed in "$doomed" sixth seventh eighth; do
 	wait_for shows "^│delete '$doomed'"
 	from=$(now_ms)
 	type_text y
-	wait_for shows "^│deleted '$doomed'"
+	# the row stays for a moment after the offer to undo is shown
+	all wait_for shows "^│deleted '$doomed'" -- wait_for or_late hides "^│[ >] $doomed"
 	key C-u
 	wait_for or_late shows "^│[ >] $doomed"
 	late || break
