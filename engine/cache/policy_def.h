@@ -65,6 +65,9 @@ struct policy_def {
 	/* the settings of the method's authors that differ from the defaults, "key=value,..."; "": no setting differs;
 	 * NULL: the policy is not a published method */
 	const char *published;
+	/* A setting with a value that only older versions accepted, "key=value", or NULL. kv_policy_current() removes it
+	 * from stored texts. */
+	const char *gone;
 	/* Set values that users cannot set: policy `recycled`, for example, is `refresh` with a fixed stride. The
 	 * pointer may be NULL. */
 	void (*preset)(void *values);

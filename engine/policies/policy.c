@@ -63,6 +63,14 @@ static int unknown_key(const struct policy_def *d, const char *key, size_t len, 
 	               (int)(MIN(len, 40)), key, removed ? " any more" : "", known);
 }
 
+/* 1 if only older versions accepted the setting, "key=value" in the `len` bytes of text, or its value. */
+static int setting_gone(const struct policy_def *d, const char *text, size_t len)
+{
+	const struct param *p = param_find(d, text, MIN(strcspn(text, "="), len));
+
+	return (p && p->type == PARAM_REMOVED) || (d->gone && strlen(d->gone) == len && !memcmp(d->gone, text, len));
+}
+
 /* Parse one setting, "key=value", from the `len` bytes of text, and set it. */
 static int parse_setting(struct policy *par, const char *text, size_t len, struct err *err)
 {
@@ -140,10 +148,11 @@ void kv_policy_current(const char *text, struct str *out, struct str *removed)
 		size_t len = strcspn(at, ","), key = strcspn(at, "=,");
 		const struct param *p = d ? param_find(d, at, key) : NULL;
 
-		if (!p || p->type != PARAM_REMOVED) {
+		if (!d || !setting_gone(d, at, len)) {
 			str_addf(out, "%c%.*s", sep, (int)len, at);
 			sep = ',';
-		} else if (len != key + 1 + strlen(p->preset) || memcmp(at + key + 1, p->preset, strlen(p->preset))) {
+		} else if (p->type != PARAM_REMOVED || len != key + 1 + strlen(p->preset) ||
+		           memcmp(at + key + 1, p->preset, strlen(p->preset))) {
 			str_addf(removed, "%s%.*s", removed->n ? ", " : "", (int)len, at);
 		}
 		at += len;

@@ -53,7 +53,7 @@ struct refresh {
 	uint8_t *due;   /* [n_layer] 1: the current step may replace the layer's set */
 	uint8_t *knows; /* [n_layer] 1: same[] has the cosine that the last step found */
 	/* Length of the sequence after the last prefill. Counting from this point, a layer may select a new set every
-	 * qc tokens or, if the setting qc is 0, every `stride` tokens. */
+	 * qc tokens or, under `recycled`, where qc is 0, every `stride` tokens. */
 	int32_t start;
 	/* Counts of pairs (token, layer). `asked` counts the pairs in which the token read a set of selected slots,
 	 * `chose` those in which the token selected a new set. */
@@ -462,9 +462,9 @@ static const struct selector_ops refresh_ops = {
 
 static const struct param refresh_params[] = {
 	PARAM_K(struct refresh_params, "512"),
-	{ "qc", PARAM_INT, AT(qc), 0, 1e9, NULL, "5", "compare queries every so many tokens; 0 = fixed stride" },
+	{ "qc", PARAM_INT, AT(qc), 1, 1e9, NULL, "5", "compare queries every so many tokens" },
 	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "select anew at this cosine and below" },
-	{ "stride", PARAM_INT, AT(stride), 1, 1e9, NULL, "10", "with qc=0: tokens between two selections" },
+	REMOVED("stride", "10", 10),
 	REFRESH("15", "k"),
 	REMOVED("query", "pre", 0),
 	{ .key = NULL },
@@ -474,6 +474,7 @@ const struct policy_def policy_refresh = {
 	.help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
 	.params = refresh_params,
 	.published = "k=1/8,pool=7,scan=kv",
+	.gone = "qc=0",
 	.retention = &retain_all,
 	.selector = &refresh_ops,
 };

@@ -122,9 +122,11 @@ TEST(settings_of_older_versions_are_left_out)
 	current_is("refresh:pool=15", "refresh:pool=15", "");
 	current_is("cascade:gamma=0.5,n=4", "cascade:n=4", "gamma=0.5");
 	current_is("auto:n=3,sinks=4,f=2,heads=kv,reduce=max,score=attn", "auto:n=3", "");
+	current_is("refresh:k=9,qc=0,stride=7", "refresh:k=9", "qc=0, stride=7");
 	current_is("sift:evry=3,k", "sift:evry=3,k", "");
 	current_is("sifd:every=3", "sifd:every=3", "");
 	current_is("", "", "");
+	refused("refresh:qc=0", "cannot take qc='0' (1 to");
 	refused("sift:every=2", "cache policy 'sift' has no setting 'every' any more; it has k, bits, split");
 }
 

@@ -156,11 +156,11 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 {
 	/* clang-format off */
 	static const char *const as[] = {
-		"sift:k=240", "sift:k=240,bits=8", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
+		"sift:k=240", "sift:k=240,bits=8", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=3,s=2",
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
 		"snapkv:k=240", "snapkv:k=240,window=1", "kvzip:k=240", "predict:k=240", "predict:k=240,block=1,by=mixed",
 		/* every step selects a new set, and so reads all entries */
-		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
+		"recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
 		/* no layer selects */
 		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4", "quest:k=48,dense=4",
 		"h2o:k=16,dense=4", "h2o+:k=16,dense=4", "snapkv:k=40,dense=4", "predict:k=64,dense=4",
@@ -181,7 +181,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 /* clang-format off */
 static const char *const choosing[] = {
 	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,dense=1", "refresh:k=24",
-	"refresh:k=1/8,scan=kv", "refresh:k=24,qc=0,stride=4",
+	"refresh:k=1/8,scan=kv", "refresh:k=24,qc=4,s=2",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
 	"snapkv:k=80,window=64,pool=5", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
@@ -233,12 +233,10 @@ TEST(a_threshold_above_one_is_a_fixed_stride)
 	run_policy(e, "refresh:k=24,qc=5,s=1.5", id, &got);
 	run_policy(e, "recycled:k=24,pool=15,stride=5,scan=k", id, &other);
 	CHECK(same(&got, &other));
-	run_policy(e, "refresh:k=24,qc=0,stride=5", id, &other);
-	CHECK(same(&got, &other));
 	/* In the published method, a step that selects reads all entries. */
 	run_policy(e, "recycled:k=24,pool=15,stride=5", id, &got);
 	CHECK(!same(&got, &other));
-	run_policy(e, "refresh:k=24,qc=0,stride=5,scan=kv", id, &other);
+	run_policy(e, "refresh:k=24,qc=5,s=1.5,scan=kv", id, &other);
 	CHECK(same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=5,s=0", id, &other);
 	CHECK(!same(&got, &other));

@@ -258,7 +258,7 @@ static const struct {
 	{ "sift:k=32,split=even,dense=1,bits=16", 900, 100, 0, 150 },
 	{ "refresh:k=40", 1024, 64, 0, 200 },
 	{ "refresh:k=40,qc=1,s=0.2", 1024, 64, 0, 150 },
-	{ "refresh:k=40,qc=0,stride=7", 1024, 64, 0, 150 },
+	{ "refresh:k=40,qc=7,s=2", 1024, 64, 0, 150 },
 	{ "refresh:k=1/16,scan=kv,qc=2,s=0.99", 1024, 64, 0, 150 },
 	{ "recycled:k=30,stride=4", 1024, 64, 0, 150 },
 	{ "streaming++:size=50,stride=6", 1024, 64, 0, 150 },
