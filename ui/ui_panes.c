@@ -81,14 +81,20 @@ enum pane_key pane_try(struct ui *u, const struct key *k)
 int pane_key(struct ui *u, const struct key *k)
 {
 	struct ui_action a = { 0 };
+	struct pane *p = pane_shown(u);
+	enum pane_key did;
 
-	if (u->pane == NO_PANE)
+	if (!p)
 		return 0;
-	if (pane_ops[u->pane]->pause) {
+	if (p->ops->pause) {
 		u->typed = 1;
 		u->typed_until = u->now + TYPED_SECONDS;
 	}
-	switch (pane_ops[u->pane]->key(pane_shown(u), k, &a)) {
+	p->say = NULL;
+	did = p->ops->key(p, k, &a);
+	if (p->say)
+		ui_sayf(u, "%s", p->say);
+	switch (did) {
 	case PANE_NOT_MINE: return 0;
 	case PANE_USED: break;
 	case PANE_CLOSE: pane_close(u); break;

@@ -261,6 +261,8 @@ static const struct hint after_search[] = {
 	{ "Esc", "Unmark" },
 	{ 0 },
 };
+static const struct hint no_document[] = { { "Esc", "Close" }, { "/open", "File" }, { "F1", "Help" }, { 0 } };
+static const struct hint no_document_browsed[] = { { "Esc", "Write" }, { "q", "Close" }, { "F1", "Help" }, { 0 } };
 static const struct hint on_panel[] = {
 	{ "Esc", "Write" }, { "?", "Legend" }, { "j k", "Scroll" }, { "F2", "All of it" }, { "F1", "Help" }, { 0 },
 };
@@ -329,6 +331,8 @@ static const struct hint *hints_of(const struct ui *u)
 		return on_panel;
 	if (u->pane && pane_ops[u->pane]->asks && pane_ops[u->pane]->asks(pane_shown(u)))
 		return pane_ops[u->pane]->asks(pane_shown(u));
+	if (u->pane == DOCUMENTS && !u->n_document)
+		return u->focus == ON_PANE ? no_document_browsed : no_document;
 	if (u->pane && u->focus == ON_PANE && pane_ops[u->pane]->browsing)
 		return pane_ops[u->pane]->browsing;
 	if (u->pane)

@@ -138,6 +138,7 @@ static inline void pane_draw(struct pane *p, const struct area *a)
 
 static inline enum pane_key pane_press(struct pane *p, const struct key *k, struct ui_action *out)
 {
+	p->say = NULL;
 	return p->ops->key(p, k, out);
 }
 

@@ -272,6 +272,7 @@ TEST(sessions_actions)
 	press(p, control('r'), &act);
 	press(p, control('u'), &act);
 	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	CHECK_STR(p->say, "a name needs a letter: the old one stays");
 	/* Delete: only y confirms. */
 	press(p, control('d'), &act);
 	sessions_draw(p, 80, 24);
@@ -279,8 +280,10 @@ TEST(sessions_actions)
 	/* The row of keys shows the keys of the question. */
 	CHECK_STR(sessions_pane.asks(p)->does, "Delete");
 	CHECK_INT(type(p, "n", &act), PANE_USED);
+	CHECK_STR(p->say, "nothing is deleted: only y deletes");
 	press(p, control('d'), &act);
 	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	CHECK_STR(p->say, "nothing is deleted: only y deletes");
 	press(p, control('d'), &act);
 	CHECK_INT(press(p, (struct key){ .code = K_PASTE, .bytes = "y", .n = 1 }, &act), PANE_USED);
 	press(p, control('d'), &act);
@@ -321,7 +324,11 @@ TEST(sessions_that_others_write)
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("open in another weir (process 4711): r reads it, w waits");
 	CHECK_STR(sessions_pane.asks(p)->does, "Read only");
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	CHECK_STR(p->say, "r reads the session, w waits for it, Esc goes back to the list");
+	CHECK(sessions_pane.asks(p));
 	CHECK_INT(PRESS(K_ESC), PANE_USED);
+	CHECK(!p->say && !sessions_pane.asks(p));
 	CHECK_INT(PRESS(K_ENTER), PANE_USED);
 	CHECK_INT(type(p, "r", &act), PANE_ACTION);
 	CHECK(act.what == UI_SWITCH && act.id == some[1].id && !act.n);
@@ -332,6 +339,26 @@ TEST(sessions_that_others_write)
 	CHECK_INT(type(p, "w", &act), PANE_ACTION);
 	CHECK(act.what == UI_SWITCH && act.id == some[2].id && act.n);
 	sessions_draw(p, 20, 6);
+	pane_free(p);
+}
+
+/* Without a session in the list, keys that need one say why they do nothing. */
+TEST(sessions_without_a_choice)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+
+	type(p, "no such session", &act);
+	for (const char *c = "rdf"; *c; c++) {
+		CHECK_INT(press(p, control(*c), &act), PANE_USED);
+		CHECK_STR(p->say, "no session is listed: Esc empties the filter");
+	}
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	CHECK_STR(p->say, "no session is listed: Esc empties the filter");
+	PRESS(K_ESC);
+	sessions_pane_post(p, NULL, 0, NOW);
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	CHECK_STR(p->say, "no session is saved yet");
 	pane_free(p);
 }
 
@@ -609,6 +636,7 @@ TEST(docs_moving)
 TEST(docs_goto)
 {
 	struct pane *p = numbered(3000, "n.txt");
+	struct ui_action act;
 
 	documents_pane_goto(p, "40%");
 	docs_draw(p, 80, 24);
@@ -632,13 +660,31 @@ TEST(docs_goto)
 	documents_pane_goto(p, "-5%");
 	docs_draw(p, 80, 24);
 	pane_free(p);
-	/* Without a document keys do nothing. */
+	/* Without a document, keys that need one say so, and the others keep their meaning. */
 	p = pane_new(&documents_pane, 0);
 	documents_pane_goto(p, "p3");
 	docs_draw(p, 80, 24);
 	CHECK_SAYS("no documents yet: /open FILE adds one");
-	CHECK_INT(docs_type(p, "j"), PANE_NOT_MINE);
+	for (const char *c = "jk/?nNo[]gG% \t"; *c; c++) {
+		CHECK_INT(docs_type(p, (char[]){ *c, 0 }), PANE_USED);
+		CHECK_STR(p->say, "there is no document yet to read or search; /open FILE adds one");
+	}
+	CHECK_INT(PRESS(K_PAGE_DOWN), PANE_USED);
+	CHECK(p->say);
+	CHECK_INT(PRESS(K_LEFT), PANE_USED);
+	CHECK_INT(PRESS(K_UP), PANE_NOT_MINE);
+	CHECK_INT(docs_type(p, "x"), PANE_NOT_MINE);
+	CHECK(!p->say);
 	CHECK_INT(docs_type(p, "q"), PANE_CLOSE);
+	pane_free(p);
+	/* With one document there is no next one, and n needs words. */
+	p = numbered(100, "a.txt");
+	docs_draw(p, 80, 6);
+	CHECK_INT(PRESS(K_RIGHT), PANE_USED);
+	CHECK_STR(p->say, "this is the only document; /open FILE adds another");
+	docs_type(p, "n");
+	docs_draw(p, 80, 6);
+	CHECK_SAYS("no words have been searched for yet; / finds some");
 	pane_free(p);
 	/* Pages. If nothing follows the last form feed, no page begins there. */
 	p = docs_sample(0);

@@ -713,8 +713,17 @@ TEST(sessions_pane)
 	ui_entry(u, UI_ERROR, "another session (1) is called 'lease' already", 45);
 	ui_entry_end(u, NULL);
 	CHECK(shows("another session (1) is called 'lease' already"));
+	/* Enter is a no to the question, and the status row says so, also where the question came from /delete. */
+	key("\004");
+	CHECK(shows("delete 'lease'? y/n"));
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("nothing is deleted: only y deletes"));
 	CHECK_STR(key("\r"), "SWITCH #7|");
 	CHECK_INT(u->pane, NO_PANE);
+	ui_ask_delete(u, 7);
+	asked();
+	CHECK_STR(key("\r"), "");
+	CHECK(u->pane == NO_PANE && shows("nothing is deleted: only y deletes"));
 	closed();
 }
 
@@ -1105,6 +1114,19 @@ TEST(keys_are_those_of_the_state)
 	key("\033[<0;17;24M"); /* a click on / */
 	CHECK_STR(input_text(NULL), "/");
 	key("\025");
+	/* without a document, the pane of documents offers no key that needs one, and these keys say why */
+	key(F5);
+	CHECK(shows("Esc Close  /open File  F1 Help") && !shows("F3 Find"));
+	for (int i = 0; i < 4; i++) {
+		key((const char *[]){ F3, PGDN, "\t", HOME }[i]);
+		CHECK(shows("there is no document yet to read or search; /open FILE adds one"));
+		key("x");
+		CHECK(!shows("there is no document yet to read"));
+		key("\177");
+	}
+	key(F6);
+	CHECK(shows("Esc Write  q Close  F1 Help"));
+	key("q");
 	ui_documents(u, &d, 1);
 	CHECK(shows("F1 Help  ^P Do  / Commands  F2 Cache  F4 Sessions  F5 Docs  F10 Quit"));
 	key("\033[18~");

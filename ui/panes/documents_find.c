@@ -48,8 +48,10 @@ void documents_find(struct documents_pane *p, int back)
 	size_t at, len = 0;
 
 	str_clear(&p->say);
-	if (!p->words.n)
+	if (!p->words.n) {
+		documents_say(p, "no words have been searched for yet; / finds some");
 		return;
+	}
 	documents_walk(p, &last, p->h - 1);
 	shown_end = documents_end_of(p, last);
 	if (p->found_n && p->found >= d->top && p->found < shown_end)

@@ -269,8 +269,10 @@ static void outline_open(struct documents_pane *p)
 
 static enum pane_key other_document(struct documents_pane *p, int step)
 {
-	if (p->n_doc < 2)
-		return PANE_NOT_MINE;
+	if (p->n_doc < 2) {
+		p->pane.say = "this is the only document; /open FILE adds another";
+		return PANE_USED;
+	}
 	p->at = (p->at + (step > 0 ? 1 : p->n_doc - 1)) % p->n_doc;
 	p->found_n = 0;
 	doc_text_ready(documents_current(p), p->ascii);
@@ -316,6 +318,22 @@ static enum pane_key letter(struct documents_pane *p, int32_t cp, int64_t count)
 	return PANE_USED;
 }
 
+/* Handle a key while there is no document: keys that need one say so. */
+static enum pane_key key_without_document(struct documents_pane *p, const struct key *k)
+{
+	static const char letters[] = "jkdufb gGp%/?nNo[]";
+	int is_letter = k->code == K_CHAR && !(k->mods & KEY_ALT) && k->cp > 0 && k->cp < 0x80;
+
+	if (k->code == K_ESC || (is_letter && !k->mods && k->cp == 'q'))
+		return PANE_CLOSE;
+	if (!(is_letter && strchr(k->mods ? "dufb" : letters, (int)k->cp)) && k->code != K_PAGE_UP &&
+	    k->code != K_PAGE_DOWN && k->code != K_HOME && k->code != K_END && k->code != K_LEFT &&
+	    k->code != K_RIGHT && k->code != K_TAB)
+		return PANE_NOT_MINE;
+	p->pane.say = "there is no document yet to read or search; /open FILE adds one";
+	return PANE_USED;
+}
+
 static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;
@@ -324,7 +342,7 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 	int page = p->h > 2 ? p->h - 1 : 1;
 
 	if (!d)
-		return k->code == K_ESC || (k->code == K_CHAR && !k->mods && k->cp == 'q') ? PANE_CLOSE : PANE_NOT_MINE;
+		return key_without_document(p, k);
 	if (k->code == K_FOCUS)
 		return PANE_NOT_MINE;
 	doc_text_ready(d, p->ascii);

@@ -325,11 +325,17 @@ static enum pane_key pause_typing(struct pane *pane, struct ui_action *out)
 	return did;
 }
 
+/* 1 for Esc, Ctrl-C and Ctrl-G. */
+static int key_cancels(const struct key *k)
+{
+	return k->code == K_ESC || (k->code == K_CHAR && (k->mods & KEY_CTRL) && (k->cp == 'c' || k->cp == 'g'));
+}
+
 static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	size_t from = 0, end = p->rename.text.n;
 
-	if (k->code == K_ESC || (k->code == K_CHAR && (k->mods & KEY_CTRL) && (k->cp == 'c' || k->cp == 'g'))) {
+	if (key_cancels(k)) {
 		p->mode = PICK;
 		return PANE_USED;
 	}
@@ -341,8 +347,10 @@ static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, st
 			from++;
 		while (end > from && s[end - 1] == ' ')
 			end--;
-		if (from == end)
+		if (from == end) {
+			p->pane.say = "a name needs a letter: the old one stays";
 			return PANE_USED;
+		}
 		str_clear(&p->out);
 		str_add(&p->out, s + from, end - from);
 		p->renamed_id = p->chosen_id;
@@ -357,7 +365,7 @@ static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, st
 
 static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
-	/* only y deletes the session; any other key means no */
+	/* only y deletes the session; any other key means no, and the status row says so */
 	const struct session_row *t = sessions_chosen(p);
 	const struct str *name = t && t->name.n ? &t->name : t ? &t->title : NULL;
 
@@ -365,9 +373,11 @@ static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, st
 
 	p->mode = PICK;
 	p->asked_from_outside = 0;
-	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t)
+	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t) {
+		p->pane.say = "nothing is deleted: only y deletes";
 		/* close the pane if a command opened it for this question */
 		return was_asked ? PANE_CLOSE : PANE_USED;
+	}
 	p->deleted_id = t->is.id;
 	str_clear(&p->deleted);
 	if (name->n)
@@ -381,8 +391,12 @@ static enum pane_key taken_key(struct sessions_pane *p, const struct key *k, str
 {
 	int32_t letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp | 32 : 0;
 
+	if (letter != 'r' && letter != 'w' && !key_cancels(k)) {
+		p->pane.say = "r reads the session, w waits for it, Esc goes back to the list";
+		return PANE_USED;
+	}
 	p->mode = PICK;
-	if (letter != 'r' && letter != 'w')
+	if (key_cancels(k))
 		return PANE_USED;
 	make_action(p, out, UI_SWITCH);
 	out->text = letter == 'w' ? "wait" : "";
@@ -446,17 +460,25 @@ static enum pane_key sessions_mouse(struct sessions_pane *p, const struct key *k
 	return want_preview(p, out);
 }
 
+/* Say why a key that needs a chosen session does nothing. */
+static enum pane_key nothing_chosen(struct sessions_pane *p)
+{
+	p->pane.say = p->filter.text.n ? "no session is listed: Esc empties the filter" : "no session is saved yet";
+	return PANE_USED;
+}
+
+/* Handle Ctrl-R or Ctrl-D. */
 static enum pane_key control_key(struct sessions_pane *p, int32_t cp)
 {
 	const struct session_row *t = sessions_chosen(p);
 
-	if (cp == 'r' && t) {
+	if (!t)
+		return nothing_chosen(p);
+	if (cp == 'r') {
 		rename_open(p, t);
-	} else if (cp == 'd' && t) {
+	} else {
 		p->asked_from_outside = 0;
 		p->mode = DELETE;
-	} else if (cp != 'r' && cp != 'd') {
-		return PANE_NOT_MINE;
 	}
 	return PANE_USED;
 }
@@ -494,7 +516,7 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 			p->mode = TAKEN;
 			return PANE_USED;
 		}
-		return sessions_chosen(p) ? make_action(p, out, UI_SWITCH) : PANE_USED;
+		return sessions_chosen(p) ? make_action(p, out, UI_SWITCH) : nothing_chosen(p);
 	}
 	if (k->code == K_TAB) {
 		p->preview = !p->preview;
@@ -503,7 +525,7 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 	}
 	if (control && k->cp == 'f') {
 		p->forked = newest_id(p);
-		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : PANE_USED;
+		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : nothing_chosen(p);
 	}
 	/* Ctrl-F requests a copy of the chosen session, and the copy becomes the chosen one when it appears in the
 	 * list. But if the user presses another key before, the chosen session does not change. */

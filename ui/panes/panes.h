@@ -44,6 +44,8 @@ enum pane_flags {
 struct pane {
 	const struct pane_ops *ops;
 	int framed; /* 1 = the pane is inside a border that shows its title, so the pane draws no title itself */
+	/* what the last key did, or why it did nothing, for the status row; NULL = nothing to say */
+	const char *say;
 };
 struct pane_ops {
 	const char *help_name; /* name for the help: "the list of sessions" */
