@@ -17,6 +17,21 @@ static int read_known(struct chat *c, const char *what, struct err *e)
 	return document_add(c, &doc, e) < 0 ? -1 : 1;
 }
 
+/* 1 if the argument is no file's name, but its first word is. */
+static int names_several(const char *arg)
+{
+	struct str first = { 0 };
+	size_t n = strcspn(arg, " \t");
+	int yes = 0;
+
+	if (arg[n] && access(arg, F_OK)) {
+		str_add(&first, arg, n);
+		yes = !access(first.p, F_OK);
+	}
+	str_free(&first);
+	return yes;
+}
+
 void slash_open(struct chat *c, char *arg)
 {
 	struct err e = { 0 };
@@ -32,8 +47,8 @@ void slash_open(struct chat *c, char *arg)
 	else if (access(arg, R_OK) == 0)
 		/* try the name as it was typed first: a file's name may contain quotes or backslashes */
 		chat_documents(c, arg, &e);
-	else if (!read_known(c, path.p, &e) && !e.code)
-		chat_documents(c, path.p, &e);
+	else if (!read_known(c, path.p, &e) && !e.code && chat_documents(c, path.p, &e) < 0 && names_several(path.p))
+		err_set(&e, ERR_USAGE, "/open takes one name at a time, or a pattern such as *.pdf");
 	if (e.code)
 		chat_error(c, &e);
 	documents_prefill(c, before);

@@ -119,6 +119,7 @@ static void unknown_setting(struct chat *c, const char *key)
 	for (const struct option_def *d = option_defs; d->name; d++)
 		if (d->flags & OPT_SET)
 			nearest_try(&near, d->name);
+	nearest_try(&near, "temperature");
 	if (near.best)
 		err_set(&e, ERR_USAGE, "/set knows no '%.40s'; is it '%s'?", key, near.best);
 	else
@@ -193,7 +194,7 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 		if (save)
 			save_option(c, d, str_text(&s));
 		else
-			notice(c, "%s %s", key, str_text(&s));
+			notice(c, "%s %s: %s", key, str_text(&s), d->help);
 	} else if (option_change(c, d, where, value, &e) < 0) {
 		chat_error(c, &e);
 	} else {

@@ -155,7 +155,7 @@ void files_say(const char *what, const struct files_read *r, const struct doc_pa
 		str_addf(&s, "%zu of %zu files of '%.100s' are documents now, %zu could not be read", n,
 		         n + r->n_failed, what, r->n_failed);
 	else
-		str_addf(&s, "%zu documents of '%.100s'", n, what);
+		str_addf(&s, "%zu %s of '%.100s'", n, n == 1 ? "document" : "documents", what);
 	if (r->n_same)
 		str_addf(&s, ", %zu of them there already", r->n_same);
 	if (list->n_other)

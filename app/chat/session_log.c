@@ -137,7 +137,7 @@ static int ask_in_use(struct session_log *r, const struct options *o, const stru
 	session_log_title(r, &title);
 	str_adds(&question, "session '");
 	clean_line(str_text(&title), title.n, &question);
-	str_addf(&question, "': %s\nhere: [r]ead it and save nothing, [w]ait for it, [n]ew session, [q]uit? ",
+	str_addf(&question, "': %s\nhere: [R]ead it and save nothing, [w]ait for it, [n]ew session, [q]uit? ",
 	         why->msg);
 	answer = terminal_choose(question.p, "rwnq");
 	str_free(&question);

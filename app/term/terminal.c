@@ -25,11 +25,14 @@ void terminal_wrap(int fd, const char *text, size_t n, struct str *out)
 
 int terminal_choose(const char *question, const char *letters)
 {
+	struct str wrapped = { 0 };
 	struct termios was, keys;
 	int terminal = !tcgetattr(0, &was), answer = 0;
 	char c;
 
-	write_all(2, question, strlen(question));
+	terminal_wrap(2, question, strlen(question), &wrapped);
+	write_all(2, str_text(&wrapped), wrapped.n);
+	str_free(&wrapped);
 	if (terminal) {
 		signals_save_terminal(0, "");
 		keys = was;

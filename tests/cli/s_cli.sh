@@ -349,6 +349,11 @@ printf '/copy\n/theme mono\n/pin 1\n/set n 5 6\n/pin\n' | "$weir" --each-line >"
 if [ "$(grep -c 'is a command of the full screen, which weir shows at a terminal without --line' "$dir/err")" = 2 ] &&
    grep -q 'there is no message to pin yet' "$dir/err" && grep -q "/set n wants a number" "$dir/err" && ! grep -q '1 to 0' "$dir/err"
 then ok "commands that cannot be done here say why"; else bad "commands that cannot be done here say why" "$(cat "$dir/err")"; fi
+mkdir "$dir/one" && echo one >"$dir/one/a.txt" && echo two >"$dir/two.txt"
+printf "/set n\n/set temperatur 1\n/open $dir/two.txt $dir/one/a.txt\n/open $dir/one\n" | "$weir" --each-line >"$dir/out" 2>"$dir/err"
+if grep -q '^n -1: longest answer' "$dir/err" && grep -q "knows no 'temperatur'; is it 'temperature'" "$dir/err" &&
+   grep -q '/open takes one name at a time' "$dir/err" && grep -q "1 document of '" "$dir/err"
+then ok "/set and /open explain themselves"; else bad "/set and /open explain themselves" "$(cat "$dir/err")"; fi
 printf '# mine\ntemp = 1\n# and this\ntop-k=5' >"$dir/config/weir/config"
 printf '/set temp 0.5\n/set temp 0.25 --save\n/set mouse on --save\n/set --save min-p\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
 rc=$?
