@@ -238,7 +238,7 @@ int timeline_pin(struct timeline *, int32_t n, struct err *);
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
 /* Return the logits [n_vocab] after the last token, valid until the next call; NULL if they are unknown. They are known
  * after timeline_sync(), after timeline_extend(), and after a timeline_step() that returned 0. */
-const float *timeline_logits(const struct timeline *);
+const float *timeline_logits(struct timeline *);
 
 /* Receives the logits [n_vocab] after the token at index `pos`. The logits are valid during the call. */
 typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);

@@ -704,7 +704,17 @@ struct backend_ops {
 	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
 	                   int32_t page, int32_t n);
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
+
+	/* ---- sampling ---- */
+
+	/* For each of n rows of x, write the k largest values to out, f32 [>= n][LARGEST_COLS(k)], in descending order,
+	 * and after them the columns in which they are. Of equal values, the value in the lower column comes first. NaN
+	 * counts as infinity, and is written as infinity. 0 < k <= LARGEST_MOST, and k <= x->cols <= LARGEST_WIDTH. */
+	void (*largest)(struct backend *, struct tensor *out, const struct tensor *x, int32_t k, int32_t n);
 };
+/* Number of columns of the results of largest(). A row of them takes at most 4 KiB. */
+#define LARGEST_COLS(k) (2 * (k))
+enum { LARGEST_MOST = 511, LARGEST_WIDTH = 1 << 24 };
 enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
 enum { SKETCH_BLOCK = 256 };
 enum { ATTN_EACH_MOST = 16 }; /* maximum number of tokens that attn_each() computes together */
@@ -748,7 +758,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
  * change of these structs. */
-enum { BACKEND_ABI = 27 };
+enum { BACKEND_ABI = 28 };
 
 /* ---- computations in host memory, for every backend ---- */
 

@@ -24,12 +24,15 @@ static void try_rows(struct trial *t)
 	const struct backend_ops *op = t->be->ops;
 	struct tensor x = trial_floats(t, 7, 300), y = trial_floats(t, 7, 300), out = trial_zeros(t, DT_F32, 7, 300);
 	struct tensor w = trial_floats(t, 1, 300), b = trial_floats(t, 1, 300), w60 = trial_floats(t, 1, 60),
-		      table = trial_floats(t, 7, 40), scores = trial_zeros(t, DT_F32, 35, 7);
+		      table = trial_floats(t, 7, 40), scores = trial_zeros(t, DT_F32, 35, 7),
+		      largest = trial_zeros(t, DT_F32, 7, LARGEST_COLS(20));
 
 	op->copy(t->be, &out, 2, &x, 1, 4);
 	trial_result(t, "copy", &out, 7, EXACT);
 	op->columns(t->be, &out, &x, col, LEN(col));
 	trial_result(t, "columns", &out, LEN(col), EXACT);
+	op->largest(t->be, &largest, &x, 20, 7);
+	trial_result(t, "largest", &largest, 7, EXACT);
 	op->take_rows(t->be, &out, &x, row, LEN(row));
 	trial_result(t, "take_rows", &out, LEN(row), EXACT);
 	op->add_rows(t->be, &out, &x, row, factor, LEN(row));

@@ -72,7 +72,7 @@ struct buffer_def {
 	int64_t rows;
 	int32_t cols;
 };
-enum { BUFFERS = 31 };
+enum { BUFFERS = 32 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
 	int32_t q = widest_queries(hp), kv = widest_keys(hp);
@@ -83,7 +83,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
 		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
-		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
+		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab }, { &f->largest, VERIFY_MOST, LARGEST_COLS(MIN(LARGEST_MOST, hp->n_vocab)) },
 		{ &f->scores, f->batch, most.n_expert }, { &f->shared_score, f->batch, most.n_expert ? 1 : 0 },
 		{ &f->route, f->batch, most.n_expert ? ROUTE_COLS(most.n_used) : 0 }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
 		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, mix.in }, { &f->conv, f->batch, mix.conv },
@@ -589,7 +589,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 	}
 }
 
-void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
+/* Compute the logits of n tokens of the last step, from row row0 on, before they are capped. */
+static void logits_run(struct forward *f, int32_t row0, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
 	const struct backend_ops *op = f->be->ops;
@@ -598,7 +599,34 @@ void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
 	op->rmsnorm(f->be, &f->head_in, &f->head_in, &f->m->out_norm, hp->n_embd, hp->eps, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->logits, .w = &f->m->output }, 1, &f->head_in, n);
 	tensor_scale(f, &f->logits, hp->logit_scale, n);
-	op->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
+}
+
+int32_t forward_largest_most(const struct forward *f)
+{
+	const struct hparams *hp = &f->m->hp;
+
+	return f->be->device && hp->logit_softcap == 0 && hp->n_vocab <= LARGEST_WIDTH ? MIN(LARGEST_MOST, hp->n_vocab)
+	                                                                               : 0;
+}
+
+void forward_largest(struct forward *f, int32_t n, int32_t k, float *out)
+{
+	f->largest.cols = LARGEST_COLS(k);
+	for (int32_t i = 0; i < n; i++) {
+		struct tensor row = tensor_rows(&f->largest, i);
+
+		logits_run(f, i, 1);
+		f->be->ops->largest(f->be, &row, &f->logits, k, 1);
+	}
+	f->be->ops->read(f->be, &f->largest, 0, out, (size_t)n * (size_t)LARGEST_COLS(k) * sizeof(float));
+}
+
+void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
+{
+	const struct hparams *hp = &f->m->hp;
+
+	logits_run(f, row0, n);
+	f->be->ops->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
 	for (size_t i = 0; hp->logit_softcap != 0 && i < (size_t)n * (size_t)hp->n_vocab; i++)
 		out[i] = hp->logit_softcap * tanhf(out[i] / hp->logit_softcap);
 }

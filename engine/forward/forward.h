@@ -61,6 +61,8 @@ struct forward {
 	struct tensor lora_gate;
 	struct tensor head_in; /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;  /* f32 [head_rows][n_vocab] */
+	/* f32 [VERIFY_MOST][LARGEST_COLS(k)]: the k largest logits after each token; `cols` follows from the current k */
+	struct tensor largest;
 	/* Index of the token of the step to which row 0 of `x` belongs. It is usually 0, but the end of the last layer
 	 * may be computed for the step's last token only. */
 	int32_t first;
@@ -96,5 +98,11 @@ void forward_run(struct forward *, const int32_t *id, const struct step *st, int
 /* Write the logits of n tokens of the last step, from row row0 on, to out [n][n_vocab], in host memory. n <=
  * head_rows. */
 void forward_logits(struct forward *, int32_t row0, int32_t n, float *out);
+/* Return the greatest k of forward_largest(), or 0 if all logits must be read: where they are in host memory anyway, or
+ * are capped there. */
+int32_t forward_largest_most(const struct forward *);
+/* Write the k largest logits after each of the n tokens of the last step to out [n][LARGEST_COLS(k)], in host memory, as
+ * backend_ops.largest does. n <= VERIFY_MOST. The device is waited for once. */
+void forward_largest(struct forward *, int32_t n, int32_t k, float *out);
 
 #endif

@@ -236,28 +236,16 @@ static int32_t greedy(const float *logits, int32_t n_vocab)
 	return id;
 }
 
-int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
-               void *scratch)
+/* Ignore tokens whose logits are more than this below the largest logit. Each would be drawn less than once in 10^21
+ * draws. */
+static const float far_below = 50;
+
+/* Draw one of n tokens. id[] has their ids, the token with the largest logit first. */
+static int32_t draw_token(struct sampling *p, const float *logit, const int32_t *id, int32_t n)
 {
-	float *logit = scratch, top;
-	int32_t *id = (int32_t *)(void *)(logit + n_vocab), n;
+	float top = logit[id[0]];
 	double sum = 0, kept = 0, r;
 
-	if (!logits_valid(logits, n_vocab))
-		return -1;
-	if (p->temperature <= 0 && !penalises(p))
-		return greedy(logits, n_vocab);
-	memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
-	if (penalises(p))
-		penalise(p, logit, id, n_vocab, history, n_history);
-	if (p->temperature <= 0)
-		return greedy(logit, n_vocab);
-	/* Ignore tokens whose logits are more than 50 below the largest logit. Each would be drawn less than once in
-	 * 10^21 draws. */
-	n = candidates(logit, n_vocab, p->top_k, 50, id);
-	if (!n)
-		return -1;
-	top = logit[id[0]];
 	for (int32_t i = 0; i < n; i++)
 		sum += exp((double)logit[id[i]] - top);
 	for (int32_t i = 0; i < n; i++) {
@@ -278,6 +266,46 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 			return id[i];
 	}
 	return id[n - 1];
+}
+
+int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
+               void *scratch)
+{
+	float *logit = scratch;
+	int32_t *id = (int32_t *)(void *)(logit + n_vocab), n;
+
+	if (!logits_valid(logits, n_vocab))
+		return -1;
+	if (p->temperature <= 0 && !penalises(p))
+		return greedy(logits, n_vocab);
+	memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
+	if (penalises(p))
+		penalise(p, logit, id, n_vocab, history, n_history);
+	if (p->temperature <= 0)
+		return greedy(logit, n_vocab);
+	n = candidates(logit, n_vocab, p->top_k, far_below, id);
+	return n ? draw_token(p, logit, id, n) : -1;
+}
+
+int32_t sample_needs(const struct sampling *p)
+{
+	if (penalises(p))
+		return 0;
+	return p->temperature <= 0 ? 1 : MAX(p->top_k, 0);
+}
+
+int32_t sample_largest(struct sampling *p, const float *largest, int32_t k, int32_t n_vocab, void *scratch)
+{
+	float *logit = scratch, bound = largest[0] - far_below;
+	int32_t *id = (int32_t *)(void *)(logit + n_vocab), n = 0;
+
+	if (!isfinite(largest[0]))
+		return -1;
+	for (; n < MIN(k, sample_needs(p)) && largest[n] >= bound; n++) {
+		id[n] = (int32_t)largest[k + n];
+		logit[id[n]] = largest[n];
+	}
+	return p->temperature <= 0 ? id[0] : draw_token(p, logit, id, n);
 }
 
 double engine_logprob(const float *logits, int32_t n_vocab, int32_t id)

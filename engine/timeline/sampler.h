@@ -20,4 +20,10 @@ struct candidate {
 int32_t sample(struct sampling *, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
                void *scratch);
 
+/* Return how many of the largest logits decide which token sample() chooses, or 0 if all logits do. */
+int32_t sample_needs(const struct sampling *);
+/* Choose the token that sample() chooses, by the k largest logits: largest [LARGEST_COLS(k)] is a row as
+ * backend_ops.largest writes it. k is at least MIN(sample_needs(), n_vocab). */
+int32_t sample_largest(struct sampling *, const float *largest, int32_t k, int32_t n_vocab, void *scratch);
+
 #endif

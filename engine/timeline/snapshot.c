@@ -272,7 +272,7 @@ int timeline_entries_save(struct timeline *tl, int32_t first, int32_t n, int win
 static void timeline_empty(struct timeline *tl)
 {
 	timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
-	tl->logits_at = tl->kept_at = tl->read_end = -1;
+	tl->logits_at = tl->unread = tl->kept_at = tl->read_end = -1;
 	tl->adopted = tl->loaded = 0;
 }
 
@@ -425,7 +425,7 @@ int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 	uint64_t need;
 	char *p;
 
-	if (timeline_settle(tl, err))
+	if (timeline_settle(tl, err) || timeline_read_logits(tl, err))
 		return -1;
 	if (!can_be_saved(tl, err))
 		return -1;

@@ -89,7 +89,7 @@ void timeline_forget(struct timeline *tl, int32_t n)
 	if (tl->marks.n > (size_t)tl->n_past)
 		tl->marks.n = (size_t)tl->n_past;
 	if (tl->logits_at > tl->n_past)
-		tl->logits_at = -1;
+		tl->logits_at = tl->unread = -1;
 	if (tl->kept_at > tl->n_past)
 		tl->kept_at = -1;
 	if (tl->read_end > tl->n_past)
@@ -126,9 +126,12 @@ void timeline_step_run(struct timeline *tl, const int32_t *id, const struct step
 	tl->loaded = 0;
 	tl->draft.n = 0;
 	tl->in_cache = tl->in_attention = 0;
+	tl->n_largest = 0;
+	if (tl->unread >= 0)
+		tl->logits_at = tl->unread = -1; /* the step overwrites what they are computed from */
 	tl->forward.clock = tl->measure && step_generates(st) ? &tl->in_cache : NULL;
 	tl->cache.kv.clock = tl->forward.clock ? &tl->in_attention : NULL;
-	forward_run(&tl->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
+	forward_run(&tl->forward, id, st, want == WANT_ALL ? st->n : want != WANT_NONE);
 }
 
 int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, struct err *err)
@@ -169,6 +172,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 {
 	struct step st = { .kind = kind, .pos = tl->n_past, .n = n, .last = last };
 	struct cache *c = &tl->cache;
+	int32_t largest = want == WANT_SAMPLED && !c->wants_nll ? tl->sampled : 0;
 	int failed = 0;
 
 	if (c->wants_nll)
@@ -184,7 +188,10 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	if (want) {
 		/* tl->logits will be overwritten, and a cancelled step leaves only some of them written */
 		tl->logits_at = -1;
-		forward_logits(&tl->forward, n - 1, 1, tl->logits);
+		if (largest)
+			forward_largest(&tl->forward, 1, largest, tl->largest);
+		else
+			forward_logits(&tl->forward, n - 1, 1, tl->logits);
 	}
 	if (!failed)
 		failed = backend_result(tl, err);
@@ -200,7 +207,26 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 		tl->read_end = last ? tl->n_past : -1;
 	if (want)
 		tl->logits_at = tl->n_past;
+	tl->n_largest = largest;
+	tl->unread = largest ? 0 : -1;
 	return 0;
+}
+
+int timeline_read_logits(struct timeline *tl, struct err *err)
+{
+	int failed;
+
+	if (tl->unread < 0)
+		return 0;
+	timeline_backend_take(tl);
+	tl->e->be->cancel = NULL; /* a sequence that was stopped can be saved, too */
+	forward_logits(&tl->forward, tl->unread, 1, tl->logits);
+	failed = timeline_backend_sync(tl, err);
+	pthread_mutex_unlock(&tl->e->lock);
+	if (failed)
+		tl->logits_at = -1;
+	tl->unread = -1;
+	return failed;
 }
 
 /* Write the logits after n tokens of the last step, from token number `row` on, to out [n][n_vocab]. */
@@ -356,9 +382,12 @@ int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeli
 	return failed ? -1 : same;
 }
 
-const float *timeline_logits(const struct timeline *tl)
+const float *timeline_logits(struct timeline *tl)
 {
-	return tl->logits_at == tl->n_past && (size_t)tl->n_past == tl->tokens.n ? tl->logits : NULL;
+	if (tl->logits_at != tl->n_past || (size_t)tl->n_past != tl->tokens.n ||
+	    timeline_read_logits(tl, &(struct err){ 0 }))
+		return NULL;
+	return tl->logits;
 }
 
 int timeline_extend(struct timeline *tl, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,

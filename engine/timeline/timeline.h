@@ -32,8 +32,15 @@ struct timeline {
 	int adopted;
 	/* [chunk] -ln of the probability of each token of the last step; computed only if cache.wants_nll */
 	float *nll;
-	float *logits;             /* [n_vocab] the logits after the first logits_at tokens of the sequence */
-	int32_t logits_at;         /* number of tokens from which `logits` was computed; -1: the logits are unknown */
+	float *logits;     /* [n_vocab] the logits after the first logits_at tokens of the sequence */
+	int32_t logits_at; /* number of tokens from which `logits` was computed; -1: the logits are unknown */
+	/* Sampling needs only the largest logits, so only these are read from a device. Then `logits` is not filled, but
+	 * until the next step the device can compute it again: after token `unread` of the last step. -1: `logits` is
+	 * filled or unknown. */
+	int32_t unread;
+	float *largest; /* [VERIFY_MOST][LARGEST_COLS(n_largest)] the largest logits after each token of the last step */
+	int32_t n_largest; /* how many logits of each token are in `largest`; 0: none */
+	int32_t sampled;   /* how many of the largest logits the newest settings of sampling need; 0: all logits */
 	struct candidate *scratch; /* [n_vocab] scratch memory for sample() */
 	atomic_int cancel;
 	/* The logits at the end of the last prefill are kept, so that a rollback to this point need not compute them
@@ -100,8 +107,9 @@ int timeline_repeat(struct timeline *, struct err *err);
 
 /* ---- timeline.c ---- */
 
-/* Which logits a step computes: none, the logits after its last token, or the logits after every token. */
-enum want { WANT_NONE, WANT_LAST, WANT_ALL };
+/* Which logits a step computes: none, the logits after its last token, the logits after every token, or as many of the
+ * largest logits after its only token as sampling needs. */
+enum want { WANT_NONE, WANT_LAST, WANT_ALL, WANT_SAMPLED };
 /* Lock the engine for this timeline, and let the backend test this timeline's cancel flag. */
 void timeline_backend_take(struct timeline *);
 /* Wait for the backend and unlock the engine. Return -1 if the work failed or was cancelled. */
@@ -119,6 +127,8 @@ int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct
  * step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
+/* If tl->logits are known but not filled, fill them. On error they are unknown. */
+int timeline_read_logits(struct timeline *, struct err *);
 /* If tl->logits are the logits at the end of the prefill, move them to kept_logits. Called before the first token is
  * generated. */
 void timeline_keep_read_logits(struct timeline *);

@@ -259,12 +259,14 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 		return -1;
 	tl = xcalloc(1, sizeof *tl);
 	tl->e = e;
-	tl->logits_at = tl->mixed_from = tl->read_end = tl->kept_at = -1;
+	tl->logits_at = tl->unread = tl->mixed_from = tl->read_end = tl->kept_at = -1;
 	pthread_mutex_lock(&e->lock);
 	failed = cache_describe(tl, e, o, need.ctx, err) || limit_check(&tl->cache, err) || fit_check(&need, err) ||
 	         !(tl->logits = try_alloc((size_t)n_vocab, sizeof *tl->logits, "logits", err)) ||
 	         !(tl->kept_logits = try_alloc((size_t)n_vocab, sizeof *tl->kept_logits, "logits", err)) ||
 	         !(tl->scratch = try_alloc((size_t)n_vocab, sizeof *tl->scratch, "sampling", err)) ||
+	         !(tl->largest =
+	                   try_alloc(VERIFY_MOST * LARGEST_COLS(LARGEST_MOST), sizeof *tl->largest, "sampling", err)) ||
 	         cache_open(&tl->cache, err) ||
 	         !(tl->nll = try_alloc((size_t)tl->cache.chunk, sizeof *tl->nll, "surprise", err)) ||
 	         forward_init(&tl->forward, &e->model, &tl->cache, tl->cache.chunk, head_rows(&e->model.hp), err);
@@ -322,6 +324,7 @@ void timeline_close(struct timeline *tl)
 	free(tl->kept_logits);
 	free(tl->draft_logits);
 	free(tl->scratch);
+	free(tl->largest);
 	free(tl);
 }
 
@@ -412,7 +415,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 	pthread_mutex_unlock(&tl->e->lock);
 	timeline_forget(tl, kept);
 	tl->adopted = 1;
-	tl->logits_at = tl->kept_at = tl->read_end = -1;
+	tl->logits_at = tl->unread = tl->kept_at = tl->read_end = -1;
 	stats_of_cache(tl);
 	return 0;
 }

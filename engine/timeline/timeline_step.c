@@ -30,8 +30,10 @@ static int logits_ready(struct timeline *tl, struct err *err)
 }
 
 /* Compute the pending token (the last sampled one), if there is one, and up to n guesses id[], in one VERIFY step. Copy
- * the computed tokens to tl->draft, and set *tried to their number, or to 0 if there was nothing to compute. */
-static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
+ * the computed tokens to tl->draft, and set *tried to their number, or to 0 if there was nothing to compute. Write the
+ * logits to tl->draft_logits or, if `largest` is not 0, that many of the largest to tl->largest. */
+static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t largest, int32_t *tried,
+                      struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
 	int32_t pending = (int32_t)tl->tokens.n - tl->n_past, most;
@@ -42,6 +44,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	/* An observer of engine/lab requires a step for each token. */
 	most = tl->lab ? 1 : cache_verify_most(&tl->cache, tl->n_past);
 	st.n = pending + n < most ? pending + n : most;
+	if (!pending && timeline_read_logits(tl, err))
+		return -1;
 	if (!pending)
 		memcpy(tl->draft_logits, tl->logits, n_vocab * sizeof *tl->logits);
 	if (!st.n)
@@ -54,13 +58,16 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	timeline_step_run(tl, tl->draft.id, &st, WANT_ALL);
 	/* Some backends round a product of several rows differently from a product of one row. With these backends,
 	 * compute the logits of one token at a time. */
-	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
+	if (largest)
+		forward_largest(&tl->forward, st.n, largest, tl->largest);
+	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; !largest && i < st.n; i += together)
 		forward_logits(&tl->forward, i, together, tl->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(tl, err);
 	if (failed) {
 		cache_rollback(&tl->cache);
 		return -1;
 	}
+	tl->n_largest = largest;
 	tl->draft.n = (size_t)st.n;
 	*tried = st.n;
 	return 0;
@@ -102,7 +109,10 @@ static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struc
 	pthread_mutex_unlock(&tl->e->lock);
 	if (failed)
 		return -1;
-	memcpy(tl->logits, tl->draft_logits + (size_t)(keep - pending) * n_vocab, n_vocab * sizeof *tl->logits);
+	if (tl->n_largest)
+		tl->unread = keep - 1;
+	else
+		memcpy(tl->logits, tl->draft_logits + (size_t)(keep - pending) * n_vocab, n_vocab * sizeof *tl->logits);
 	tl->logits_at = tl->n_past;
 	tl->draft.n = 0;
 	return 0;
@@ -117,7 +127,7 @@ int32_t timeline_verify(struct timeline *tl, const int32_t *id, int32_t n, const
 	pending = (int32_t)tl->tokens.n - tl->n_past;
 	if (tl->adopted || (!pending && tl->logits_at != tl->n_past))
 		return err_set(err, ERR_USAGE, "the sequence was stopped early or changed; sync it first");
-	if (!logits_ready(tl, err) || verify_run(tl, id, n, &tried, err))
+	if (!logits_ready(tl, err) || verify_run(tl, id, n, 0, &tried, err))
 		return -1;
 	*logits = tl->draft_logits;
 	return tried ? tried - pending : 0;
@@ -179,9 +189,9 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	draft_guess(&tl->drafts, &tl->pace, tl->tokens.id, tl->tokens.n, most, &tl->guess);
 	tl->guess_at = tl->tokens.n;
 	n = draft_pace_length(&tl->pace, &tl->guess);
-	if (n < 1 || !logits_ready(tl, &none))
+	if (n < 1 || (!tl->sampled && !logits_ready(tl, &none)))
 		return 0;
-	if (verify_run(tl, tl->guess.id, n, &tried, err))
+	if (verify_run(tl, tl->guess.id, n, tl->sampled, &tried, err))
 		return -1;
 	draft_pace_took(&tl->pace, tried, now_seconds() - start);
 	tl->stats.drafted += tried - 1;
@@ -224,7 +234,7 @@ int timeline_decode_pending(struct timeline *tl, struct err *err)
 		return -1;
 	if ((size_t)tl->n_past == tl->tokens.n)
 		return 0;
-	if (timeline_run_step(tl, tl->tokens.id + tl->n_past, 1, STEP_GENERATE, 0, WANT_LAST, err))
+	if (timeline_run_step(tl, tl->tokens.id + tl->n_past, 1, STEP_GENERATE, 0, WANT_SAMPLED, err))
 		return -1;
 	tl->viewed = 0;
 	if (tl->speculates)
@@ -234,26 +244,43 @@ int timeline_decode_pending(struct timeline *tl, struct err *err)
 
 /* Return the next token of the answer: the next of the tokens given by the caller (s->given) or, if none is left, a
  * sampled token. Return -1 if the logits are invalid. */
-static int32_t next_token(struct timeline *tl, struct sampling *s, const float *logits)
+static int32_t next_token(struct timeline *tl, struct sampling *s)
 {
-	size_t n = tl->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;
+	size_t n = tl->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0,
+	       row = tl->ahead ? n - (size_t)tl->n_past - 1 : (size_t)MAX(tl->unread, 0);
+	int32_t n_vocab = tl->e->model.hp.n_vocab;
 
 	if (n >= first && n - first < (size_t)s->n_given)
 		return s->given[n - first];
-	return sample(s, logits, tl->e->model.hp.n_vocab, tl->tokens.id, tl->tokens.n, tl->scratch);
+	if (tl->ahead ? tl->n_largest > 0 : tl->unread >= 0)
+		return sample_largest(s, tl->largest + row * (size_t)LARGEST_COLS(tl->n_largest), tl->n_largest,
+		                      n_vocab, tl->scratch);
+	return sample(s, tl->ahead ? tl->draft_logits + row * (size_t)n_vocab : tl->logits, n_vocab, tl->tokens.id, n,
+	              tl->scratch);
+}
+
+/* Set tl->sampled for these settings. If a step was computed with others, and the logits that were read are too few for
+ * these, read all. */
+static int logits_suffice(struct timeline *tl, const struct sampling *s, struct err *err)
+{
+	int32_t needs = MIN(sample_needs(s), tl->e->model.hp.n_vocab);
+
+	tl->sampled = needs <= forward_largest_most(&tl->forward) && !tl->cache.wants_nll ? needs : 0;
+	if (tl->n_largest && (!tl->sampled || tl->sampled > tl->n_largest))
+		return timeline_settle(tl, err) || timeline_read_logits(tl, err) ? -1 : 0;
+	return 0;
 }
 
 int timeline_step(struct timeline *tl, struct sampling *s, struct step_out *out, struct err *err)
 {
 	double start = now_seconds();
-	const float *logits;
 
 	if (!tl->tokens.n)
 		return err_set(err, ERR_USAGE, "there is nothing to continue: the sequence is empty");
 	if (tl->tokens.n >= (size_t)tl->cache.limit)
 		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c",
 		               tl->cache.limit);
-	if (!tl->ahead && ahead_begin(tl, err) < 0)
+	if (logits_suffice(tl, s, err) || (!tl->ahead && ahead_begin(tl, err) < 0))
 		return -1;
 	if (!tl->ahead && timeline_decode_pending(tl, err))
 		return -1;
@@ -261,10 +288,7 @@ int timeline_step(struct timeline *tl, struct sampling *s, struct step_out *out,
 		return err_set(err, ERR_USAGE, "the sequence was stopped early; sync it first");
 	if (atomic_load(&tl->cancel))
 		return err_set(err, ERR_CANCELLED, "stopped");
-	logits = tl->ahead ? tl->draft_logits +
-	                             ((size_t)tl->tokens.n - (size_t)tl->n_past - 1) * (size_t)tl->e->model.hp.n_vocab
-	                   : tl->logits;
-	out->id = next_token(tl, s, logits);
+	out->id = next_token(tl, s);
 	if (out->id < 0)
 		return err_set(err, ERR_FAIL,
 		               "the model produced invalid numbers (NaN or infinity) at token %zu; "

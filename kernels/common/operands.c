@@ -359,6 +359,14 @@ int columns_check(struct backend *be, const struct tensor *out, const struct ten
 	return backend_fail(be, "internal: %d columns of %d do not fit", (int)n, (int)src->rows);
 }
 
+int largest_check(struct backend *be, const struct tensor *out, const struct tensor *x, int32_t k, int32_t n)
+{
+	if (f32_plain(out) && f32_plain(x) && out->data != x->data && n <= out->rows && n <= x->rows && k > 0 &&
+	    k <= LARGEST_MOST && k <= x->cols && x->cols <= LARGEST_WIDTH && out->cols == LARGEST_COLS(k))
+		return 0;
+	return backend_fail(be, "internal: largest %d of %d rows got operands of the wrong shape", (int)k, (int)n);
+}
+
 int rows_check(struct backend *be, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n)
 {

@@ -88,6 +88,7 @@ void experts_each(struct backend *, const struct experts_args *, int32_t n);
 int copy_check(struct backend *, const struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
                int32_t n);
 int columns_check(struct backend *, const struct tensor *out, const struct tensor *src, int32_t n);
+int largest_check(struct backend *, const struct tensor *out, const struct tensor *x, int32_t k, int32_t n);
 int route_check(struct backend *, const struct route_args *, int32_t n);
 /* Check all arguments except the weights and the scratch memory. */
 int experts_check(struct backend *, const struct experts_args *, int32_t n);

@@ -97,6 +97,7 @@ const struct backend_ops cpu_ops = {
 	.page_scan = cpu_page_scan,
 	.page_slots = cpu_page_slots,
 	.query_drift = cpu_query_drift,
+	.largest = cpu_largest,
 };
 
 int cpu_backend_open(struct backend **out, const struct backend_options *opt, char err[160])

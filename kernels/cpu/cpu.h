@@ -139,6 +139,7 @@ void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, si
 void cpu_query_drift(struct backend *, const struct query_drift_args *);
 void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
               int32_t n);
+void cpu_largest(struct backend *, struct tensor *out, const struct tensor *x, int32_t k, int32_t n);
 void cpu_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
 void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,

@@ -203,6 +203,35 @@ static void rope_task(void *arg, int task, int worker)
 	}
 }
 
+/* Insert the values of a row into the sorted list of the k largest. Devices have a faster way; the CPU backend's is for
+ * comparison. */
+static void row_largest(float *out, const float *x, int32_t cols, int32_t k)
+{
+	for (int32_t i = 0, n = 0; i < cols; i++) {
+		float v = isnan(x[i]) ? INFINITY : x[i];
+		int32_t at = n < k ? n++ : k;
+
+		for (; at > 0 && v > out[at - 1]; at--)
+			if (at < k) {
+				out[at] = out[at - 1];
+				out[k + at] = out[k + at - 1];
+			}
+		if (at < k) {
+			out[at] = v;
+			out[k + at] = (float)i;
+		}
+	}
+}
+
+void cpu_largest(struct backend *be, struct tensor *out, const struct tensor *x, int32_t k, int32_t n)
+{
+	if (be->failed || n < 1 || largest_check(be, out, x, k, n) < 0)
+		return;
+	for (int32_t i = 0; i < n; i++)
+		row_largest((float *)out->data + (size_t)i * (size_t)out->cols,
+		            (const float *)x->data + (size_t)i * (size_t)x->cols, x->cols, k);
+}
+
 void cpu_rope(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n)
 {

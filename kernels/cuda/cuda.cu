@@ -161,8 +161,8 @@ static void cuda_close(struct backend *be)
 
 	if (!be)
 		return;
-	struct cuda_buffer *all[] = { &c->attn, &c->probe, &c->scan,    &c->topk,    &c->moves,
-		                      &c->acts, &c->tile,  &c->product, &c->experts, &c->counters };
+	struct cuda_buffer *all[] = { &c->attn, &c->probe,   &c->scan,    &c->topk,    &c->moves,   &c->acts,
+		                      &c->tile, &c->product, &c->experts, &c->largest, &c->counters };
 
 	for (struct cuda_buffer *b : all)
 		gpu_free(c->gpu, b->p);
@@ -208,6 +208,7 @@ static const struct backend_ops cuda_ops = {
 	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
 	cuda_fetch_range, cuda_fetch_slots, cuda_fetch_wait,
 	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,
+	cuda_largest,
 };
 /* clang-format on */
 

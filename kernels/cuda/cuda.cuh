@@ -16,6 +16,7 @@
  *     cuda_key_sketch.cu    key sketches
  *     cuda_scan.cu          scores of keys
  *     cuda_topk*.cu         the k highest scores
+ *     cuda_largest.cu       largest
  *     cuda_kv_move.cu       kv_move
  *     cuda_fetch.cu         KV entries in host memory, fetched while other kernels compute
  *     cuda_compare.cu       operations that only the cache policies quest and refresh use
@@ -55,6 +56,7 @@ struct cuda {
 	 * kernel */
 	struct cuda_buffer counters;
 	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
+	struct cuda_buffer largest;  /* scratch memory of largest(): the reversed rows, and the selected columns */
 };
 
 static inline struct cuda *cuda_of(struct backend *be)
@@ -146,6 +148,7 @@ int cuda_sync(struct backend *);
 void cuda_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
 void cuda_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
                int32_t n);
+void cuda_largest(struct backend *, struct tensor *out, const struct tensor *x, int32_t k, int32_t n);
 void cuda_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
                   float eps, int32_t n);

@@ -1008,6 +1008,47 @@ TEST(cuda_columns)
 	finish(be);
 }
 
+/* Values are coarse, so that many are equal; some are NaN, infinite or -0. */
+TEST(cuda_largest)
+{
+	static const int32_t shape[][3] = { { 1, 1, 1 },     { 7, 7, 2 },       { 300, 40, 3 },
+		                            { 16384, 1, 2 }, { 16385, 511, 2 }, { 50000, 40, 1 } };
+	struct backend *be = open_cuda(), *cpu = open_level("c", 1);
+
+	for (int round = 0; round < 4 * (int)LEN(shape); round++) {
+		int32_t cols = shape[round / 4][0], k = shape[round / 4][1], n = shape[round / 4][2];
+		float *x = randoms((size_t)n * (size_t)cols, -40, 40), *got, *want;
+		struct tensor tx, mx, out = guarded(be, n, LARGEST_COLS(k), NULL),
+				      one = guarded(cpu, n, LARGEST_COLS(k), NULL);
+
+		for (int32_t i = 0; round % 4 && i < n * cols; i++)
+			x[i] = round % 4 == 3 ? -0.0f : floorf(x[i]) / 8;
+		for (int32_t i = 0; round % 4 > 1 && i < n * cols; i += 1 + (int32_t)(test_rand() % 9))
+			x[i] = (const float[]){ 0, -INFINITY, round % 4 == 2 ? INFINITY : 0, NAN }[test_rand() % 4];
+		tx = tensor_new(be, DT_F32, n, cols, x);
+		mx = tensor_new(cpu, DT_F32, n, cols, x);
+		be->ops->largest(be, &out, &tx, k, n);
+		cpu->ops->largest(cpu, &one, &mx, k, n);
+		got = result(be, &out, "largest");
+		want = result(cpu, &one, "largest");
+		CHECK_MSG(!memcmp(got, want, (size_t)n * (size_t)LARGEST_COLS(k) * sizeof *got),
+		          "round %d: other values or columns than on the CPU", round);
+		for (int32_t i = 0; i + 1 < k; i++)
+			CHECK(want[i] > want[i + 1] || (want[i] == want[i + 1] && want[k + i] < want[k + i + 1]));
+		for (int32_t i = 0; i < k; i++)
+			CHECK(isnan(x[(int32_t)want[k + i]]) ? isinf(want[i]) : x[(int32_t)want[k + i]] == want[i]);
+		free(got);
+		free(want);
+		free(x);
+		be->ops->drop(be, &tx);
+		be->ops->drop(be, &out);
+		cpu->ops->drop(cpu, &mx);
+		cpu->ops->drop(cpu, &one);
+	}
+	finish(be);
+	finish(cpu);
+}
+
 /* Compare odd sizes with computations in double. If the tokens are divided among several calls, the bits are the
  * same. */
 TEST(cuda_short_convolution)
@@ -1297,6 +1338,8 @@ TEST(cuda_refuses_as_the_processor_does)
 		refused(b, "internal: 2 columns of 2 do not fit");
 		b->ops->columns(b, &plane, &x, &(int32_t){ 0 }, 1);
 		refused(b, "internal: 1 columns of 2 do not fit");
+		b->ops->largest(b, &w, &x, 20, 2);
+		refused(b, "internal: largest 20 of 2 rows got operands of the wrong shape");
 		b->ops->drop(b, &x);
 		b->ops->drop(b, &w);
 		b->ops->drop(b, &plane);

@@ -171,3 +171,114 @@ TEST(waits_of_families)
 		engine_close(e);
 	}
 }
+
+/* ---- the logits that sampling reads ---- */
+
+enum { SAMPLED = 36, GIVEN = 24, WORDS = 1500 };
+struct sampled {
+	int32_t id[SAMPLED];
+	double bytes, waits; /* a token */
+	int64_t drafted;
+	struct str head; /* snapshot at the end */
+	float logits[WORDS];
+};
+
+/* Generate tokens with each of n_s settings in turn, `each` tokens with one. With drafts, the first tokens are given, so
+ * that guesses are right. */
+static struct sampled *generate_sampled(struct engine *e, const struct sampling *s, int n_s, int each, int drafts)
+{
+	struct timeline *tl = timeline_of(e, "full");
+	struct sampled *out = xcalloc(1, sizeof *out);
+	struct gpu_host_counts before = { 0 }, after;
+	struct sampling now[4];
+	struct err err = { 0 };
+	const float *logits;
+	int32_t id[TEXT + GIVEN];
+
+	for (int32_t i = 0; i < TEXT + GIVEN; i++)
+		id[i] = 7 + i % 9;
+	for (int k = 0; k < n_s; k++) {
+		now[k] = s[k];
+		now[k].answer = TEXT;
+		now[k].given = id + TEXT;
+		now[k].n_given = drafts ? GIVEN : 0;
+	}
+	CHECK_MSG(timeline_sync(tl, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
+	timeline_speculate(tl, drafts);
+	for (int i = 0; i < SAMPLED; i++) {
+		struct step_out got;
+
+		CHECK_MSG(timeline_step(tl, &now[i / each % n_s], &got, &err) >= 0, "%s", err.msg);
+		out->id[i] = got.id;
+		if (!i)
+			gpu_host_stats(&before); /* the first token is sampled from the logits of the text */
+	}
+	gpu_host_stats(&after);
+	out->bytes = (double)(after.bytes_read - before.bytes_read) / (SAMPLED - 1);
+	out->waits = (double)(after.waits - before.waits) / (SAMPLED - 1);
+	out->drafted = tl->stats.drafted;
+	CHECK_MSG(!timeline_head_save(tl, &out->head, &err), "%s", err.msg);
+	CHECK_MSG(!timeline_extend(tl, NULL, 0, 1, NULL, NULL, &err), "%s", err.msg);
+	logits = timeline_logits(tl);
+	CHECK(logits != NULL);
+	if (logits)
+		memcpy(out->logits, logits, sizeof out->logits);
+	timeline_close(tl);
+	return out;
+}
+
+/* Of a token's logits the device gives those that sampling needs. The tokens, and the snapshots, are those of all logits:
+ * with drafts, too, and with settings that change between tokens. */
+TEST(sampling_reads_few_logits)
+{
+	const struct sampling greedy = { .temperature = 0, .repeat_penalty = 1 }, usual = sampling_default,
+			      all = { .temperature = 0.8f, .top_p = 0.9f, .repeat_penalty = 1 },
+			      penalty = { .temperature = 0.5f, .top_k = 20, .top_p = 1, .repeat_penalty = 1.1f };
+	const struct {
+		const char *what;
+		struct sampling s[4];
+		int n, each, drafts;
+		double bytes; /* a token; 0: not known */
+	} want[] = {
+		{ "greedy", { greedy }, 1, 1, 0, 8 },
+		{ "default settings, top-k 40", { usual }, 1, 1, 0, 320 },
+		{ "without top-k", { all }, 1, 1, 0, WORDS * 4 },
+		{ "a penalty", { penalty }, 1, 1, 0, WORDS * 4 },
+		{ "greedy, drafts", { greedy }, 1, 1, 1, 0 },
+		{ "default settings, drafts", { usual }, 1, 1, 1, 0 },
+		{ "changing settings", { greedy, usual, penalty, all }, 4, 3, 0, 0 },
+		{ "changing settings, drafts", { greedy, usual, greedy, penalty }, 4, 4, 1, 0 },
+	};
+	struct engine *e;
+
+	CUDA_HOST_ONLY();
+	tiny_vocab = WORDS;
+	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+	tiny_vocab = N_VOCAB;
+	for (size_t i = 0; i < LEN(want); i++) {
+		struct sampled *few, *whole;
+
+		few = generate_sampled(e, want[i].s, want[i].n, want[i].each, want[i].drafts);
+		e->be->device = 0; /* the way of the CPU */
+		whole = generate_sampled(e, want[i].s, want[i].n, want[i].each, want[i].drafts);
+		e->be->device = 1;
+		test_note("%-30s %8.0f bytes read a token, %8.0f with all logits; %.2f waits, %.2f; %d drafted",
+		          want[i].what, few->bytes, whole->bytes, few->waits, whole->waits, (int)few->drafted);
+		CHECK_MSG(!memcmp(few->id, whole->id, sizeof few->id), "%s: other tokens", want[i].what);
+		CHECK_MSG(!memcmp(few->logits, whole->logits, sizeof few->logits), "%s: other logits", want[i].what);
+		CHECK_MSG(few->head.n == whole->head.n && !memcmp(few->head.p, whole->head.p, few->head.n),
+		          "%s: another snapshot", want[i].what);
+		if (want[i].bytes > 0)
+			CHECK_MSG(few->bytes <= want[i].bytes && few->waits <= 1,
+			          "%s: %.0f bytes and %.2f waits a token, not %.0f", want[i].what, few->bytes,
+			          few->waits, want[i].bytes);
+		else if (want[i].n == 1)
+			CHECK_MSG(few->bytes <= 4096 && few->drafted > 8, "%s: %.0f bytes a token, %d drafted",
+			          want[i].what, few->bytes, (int)few->drafted);
+		str_free(&few->head);
+		str_free(&whole->head);
+		free(few);
+		free(whole);
+	}
+	engine_close(e);
+}

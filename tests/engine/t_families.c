@@ -125,7 +125,7 @@ static int step(struct timeline *tl, int32_t i)
 	return -1;
 }
 
-static int same_logits(struct engine *e, const struct timeline *a, const struct timeline *b)
+static int same_logits(struct engine *e, struct timeline *a, struct timeline *b)
 {
 	return !memcmp(timeline_logits(a), timeline_logits(b), (size_t)engine_info(e)->n_vocab * sizeof(float));
 }

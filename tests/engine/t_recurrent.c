@@ -78,7 +78,7 @@ static int32_t turn_run(struct timeline *tl, int32_t turn, int other)
 	return had;
 }
 
-static int same_logits(struct engine *e, const struct timeline *a, const struct timeline *b)
+static int same_logits(struct engine *e, struct timeline *a, struct timeline *b)
 {
 	return !memcmp(timeline_logits(a), timeline_logits(b), (size_t)engine_info(e)->n_vocab * sizeof(float));
 }

@@ -4,8 +4,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/timeline/sampler.h"
+#include "kernels/backend.h"
 
 enum { N = 1000 };
 static float logits[N];
@@ -176,6 +178,73 @@ TEST(equal_seeds_give_equal_tokens)
 		differ += pick(&c) != x;
 	}
 	CHECK(differ > 100);
+}
+
+/* Write the k largest logits as backend_ops.largest does. */
+static void largest_of(int32_t k, float *out)
+{
+	static char taken[N];
+
+	memset(taken, 0, sizeof taken);
+	for (int32_t i = 0; i < k; i++) {
+		int32_t best = -1;
+
+		for (int32_t id = 0; id < N; id++)
+			if (!taken[id] && (best < 0 || logits[id] > logits[best] || isnan(logits[id])))
+				best = id;
+		taken[best] = 1;
+		out[i] = isnan(logits[best]) ? INFINITY : logits[best];
+		out[k + i] = (float)best;
+	}
+}
+
+/* The largest logits give the token, and the next random numbers, that all logits give. */
+TEST(the_largest_logits_suffice)
+{
+	static const struct sampling some[] = {
+		{ .temperature = 0 },
+		{ .temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f },
+		{ .temperature = 2, .top_k = 7, .top_p = 1 },
+		{ .temperature = 5, .top_k = N, .top_p = 0.99f },
+	};
+	float largest[LARGEST_COLS(N)];
+
+	for (int round = 0; round < 400; round++) {
+		struct sampling a = some[round % 4], b;
+		int32_t k, more;
+
+		a.repeat_penalty = 1;
+		sampling_seed(&a, (uint64_t)round);
+		b = a;
+		k = sample_needs(&a);
+		CHECK_INT(k, a.temperature > 0 ? a.top_k : 1);
+		more = MIN(k + (round % 3 ? 0 : 5), N);
+		fill();
+		for (int i = 0; i < N; i++)
+			logits[i] = round % 8 < 4 ? floorf(logits[i]) : logits[i] * 20;
+		if (round % 50 == 49)
+			logits[test_rand() % N] = round % 100 == 99 ? NAN : INFINITY;
+		for (int i = 0; round % 80 == 79 && i < N; i++)
+			logits[i] = -INFINITY;
+		largest_of(more, largest);
+		CHECK_INT(sample_largest(&a, largest, more, N, scratch), pick(&b));
+		CHECK_INT(sample_largest(&a, largest, more, N, scratch), pick(&b));
+	}
+}
+
+TEST(all_logits_are_needed_with_penalties_or_without_top_k)
+{
+	struct sampling s = plain(1);
+
+	CHECK_INT(sample_needs(&s), 0);
+	s.top_k = 20;
+	CHECK_INT(sample_needs(&s), 20);
+	s.frequency_penalty = 0.1f;
+	CHECK_INT(sample_needs(&s), 0);
+	s.temperature = s.frequency_penalty = 0;
+	CHECK_INT(sample_needs(&s), 1);
+	s.repeat_penalty = 1.1f;
+	CHECK_INT(sample_needs(&s), 0);
 }
 
 TEST(logprob_sums_to_one)

@@ -61,7 +61,7 @@ static int32_t sync_to(struct timeline *tl, int32_t n)
 	return reused;
 }
 
-static int same(struct engine *e, const struct timeline *a, const struct timeline *b)
+static int same(struct engine *e, struct timeline *a, struct timeline *b)
 {
 	const float *x = timeline_logits(a), *y = timeline_logits(b);
 

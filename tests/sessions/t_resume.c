@@ -42,7 +42,7 @@ static void text_of(int32_t *id, int32_t n, uint64_t what)
 		id[i] = (int32_t)((what * 31 + (uint64_t)i * 7 + (uint64_t)i * (uint64_t)i / 3) % 250) + 3;
 }
 
-static int logits_same(const struct timeline *a, const struct timeline *b)
+static int logits_same(struct timeline *a, struct timeline *b)
 {
 	const float *x = timeline_logits(a), *y = timeline_logits(b);
 

@@ -580,6 +580,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 
 	not_beside(g, src, "a read");
 	stats.waits += g->n_actions || i < 0 || !g->piece[i].host;
+	stats.bytes_read += i < 0 || !g->piece[i].host ? n : 0;
 	finish(g);
 	if (g->failed)
 		return;

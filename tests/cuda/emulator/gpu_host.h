@@ -15,6 +15,7 @@ struct gpu_host_counts {
 	uint64_t updated;      /* kernels of replayed graphs whose arguments were updated */
 	uint64_t products;     /* calls of gpu_gemm() */
 	uint64_t waits;        /* calls of gpu_read() and gpu_sync() that wait for a device */
+	uint64_t bytes_read;   /* bytes that gpu_read() copied from device memory */
 };
 
 #ifdef __cplusplus
