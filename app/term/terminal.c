@@ -31,6 +31,7 @@ int terminal_choose(const char *question, const char *letters)
 	char c;
 
 	terminal_wrap(2, question, strlen(question), &wrapped);
+	str_adds(&wrapped, " "); /* the wrap drops the blank that ends the question */
 	write_all(2, str_text(&wrapped), wrapped.n);
 	str_free(&wrapped);
 	if (terminal) {
