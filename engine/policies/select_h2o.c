@@ -437,7 +437,7 @@ static const struct selector_ops h2o_ops = {
 /* clang-format on */
 
 static const struct param h2o_params[] = { PARAM_K(struct h2o_params, "512"),
-	                                   PARAM_DENSE(struct h2o_params, "0"),
+	                                   REMOVED("dense", "0", 0),
 	                                   { .key = NULL } };
 static const struct param h2o_plus_params[] = { PARAM_K(struct h2o_params, "512"),
 	                                        PARAM_DENSE(struct h2o_params, "2"),

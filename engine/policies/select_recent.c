@@ -8,7 +8,7 @@
 #include "engine/cache/cache.h"
 
 struct recent_params {
-	int32_t size, stride, sinks, dense;
+	int32_t size, stride, sinks;
 };
 _Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
 
@@ -38,7 +38,7 @@ static int recent_select(struct selector *s, const struct step *st, int32_t laye
 	struct recent *f = s->state;
 	int32_t sinks = par_of(s)->sinks, size = par_of(s)->size;
 
-	if (layer < par_of(s)->dense || n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
+	if (n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
 		return select_whole(q, n_slots, seg);
 	seg[0] = (struct attn_segment){ .q = q, .n_slots = sinks };
 	seg[sinks > 0] = (struct attn_segment){ .q = q, .slot0 = n_slots - size, .n_slots = size };
@@ -69,8 +69,7 @@ static double mean_entries(const struct selector *s, int32_t n_slots)
 {
 	double some = par_of(s)->size + par_of(s)->sinks, often = 1.0 / par_of(s)->stride;
 
-	return some >= n_slots ? n_slots
-	                       : select_mean(s, par_of(s)->dense, often * n_slots + (1 - often) * some, n_slots);
+	return some >= n_slots ? n_slots : often * n_slots + (1 - often) * some;
 }
 
 static int32_t recent_entries(const struct selector *s, int32_t n_slots)
@@ -107,7 +106,7 @@ static const struct param streaming_params[] = {
 	PARAM_STRIDE(struct recent_params, "10"),
 	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "4", "first entries that are read" },
 	REMOVED("positions", "text", 0),
-	PARAM_DENSE(struct recent_params, "0"),
+	REMOVED("dense", "0", 0),
 	{ .key = NULL },
 };
 const struct policy_def policy_streaming = {

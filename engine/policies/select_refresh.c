@@ -27,7 +27,7 @@ enum { UPDATE_YES, UPDATE_NO };
 struct refresh_params {
 	struct entry_count k;
 	double s;
-	int32_t qc, stride, pool, dense;
+	int32_t qc, stride, pool;
 	int scan, update;
 };
 _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
@@ -270,7 +270,7 @@ static int refresh_select(struct selector *s, const struct step *st, int32_t lay
 	picks_enter(&r->picks, st, layer);
 	r->compared[layer] = 0;
 	r->due[layer] = 0;
-	if (layer < par_of(s)->dense || entry_count_of(par_of(s)->k, n_slots) >= n_slots)
+	if (entry_count_of(par_of(s)->k, n_slots) >= n_slots)
 		return select_whole(q, n_slots, seg);
 	set = picks_get(&r->picks, layer);
 	if (!set->at || set->at > n_slots)
@@ -290,7 +290,7 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 {
 	struct refresh *r = s->state;
 
-	if (step_generates(st) || layer < par_of(s)->dense)
+	if (step_generates(st))
 		return;
 	picks_enter(&r->picks, st, layer);
 	r->compared[layer] = 0;
@@ -303,7 +303,7 @@ static int32_t choosing_layers(const struct selector *s)
 {
 	int32_t n = 0;
 
-	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer; i++)
+	for (int32_t i = 0; i < s->kv->n_layer; i++)
 		n += select_serves(s, i);
 	return n;
 }
@@ -379,7 +379,7 @@ static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_
 {
 	const struct refresh *r = s->state;
 
-	for (int32_t i = par_of(s)->dense; i < r->picks.n_layer; i++)
+	for (int32_t i = 0; i < r->picks.n_layer; i++)
 		if (!select_serves(s, i))
 			continue;
 		else if (!picks_old(&r->picks, i)->at || picks_old(&r->picks, i)->at > n_slots)
@@ -405,7 +405,7 @@ static struct select_status refresh_status(const struct selector *s, int32_t lay
 
 static int32_t refresh_entries(const struct selector *s, int32_t n_slots)
 {
-	return (int32_t)select_mean(s, par_of(s)->dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
+	return entry_count_of(par_of(s)->k, n_slots);
 }
 
 static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
@@ -420,7 +420,7 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 	/* The variable `often` is the share of tokens that select a new set. Such a token first scans all keys, which
 	 * take half of the bytes of all entries. It then attends to the new set or, with scan=kv, to all entries. */
 	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
-	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));
+	return select_entry_bytes(s, k);
 }
 
 static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_slots)
@@ -454,7 +454,7 @@ static const struct selector_ops refresh_ops = {
 		  AT(scan),    0,                                                                                      \
 		  0,           "k|kv",                                                                                 \
 		  scan_preset, "what a selecting step reads: all keys, or everything (as published)" },                \
-		PARAM_DENSE(struct refresh_params, "0"), REMOVED("sinks", "0", 0), REMOVED("recent", "0", 0),          \
+		REMOVED("dense", "0", 0), REMOVED("sinks", "0", 0), REMOVED("recent", "0", 0),                         \
 	{                                                                                                              \
 		"update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes",                                             \
 			"no: the set of the last prefill serves for ever (an ablation)"                                \

@@ -24,7 +24,7 @@ enum { SPREAD_TOKENS = 16 };
 enum { SPLIT_NEED, SPLIT_EVEN };
 struct sift_params {
 	struct entry_count k;
-	int32_t bits, dense, sample;
+	int32_t bits, sample;
 	int split;
 };
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
@@ -181,7 +181,7 @@ static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t 
 static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
-	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer, n = 0;
+	int32_t n_layer = s->kv->n_layer, n = 0;
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
@@ -194,7 +194,7 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	f->k_slots = n_slots;
 	for (int32_t i = 0; i < n_layer; i++) {
 		f->k[i] = INT32_MAX;
-		if (i < dense || !select_serves(s, i))
+		if (!select_serves(s, i))
 			continue;
 		f->split_spread[n] = f->spread[i];
 		f->split_layer[n++] = i;
@@ -357,16 +357,14 @@ static int32_t sift_entries(const struct selector *s, int32_t n_slots)
 static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = entry_count_of(par_of(s)->k, n_slots) + par_of(s)->sample,
-	       dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
+	double k = entry_count_of(par_of(s)->k, n_slots) + par_of(s)->sample, scan;
 
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
 	scan = sift_bits(par_of(s)) >= 16
 	               ? (double)select_entry_bytes(s, n_slots) / 2
 	               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * layers_unwindowed(hp);
-	dense /= hp->n_layer;
-	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense));
+	return select_entry_bytes(s, k) + (uint64_t)scan;
 }
 
 static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slots)
@@ -399,7 +397,7 @@ static const struct param sift_params[] = {
 	REMOVED("every", "1", 1),
 	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
 	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
-	PARAM_DENSE(struct sift_params, "0"),
+	REMOVED("dense", "0", 0),
 	{ "sample", PARAM_INT, AT(sample), 0, 4096, NULL, "0",
 	  "entries beside the k that stand for all others: an unbiased sample, weighted by what each stands for" },
 	REMOVED("pool", "7", 7),

@@ -14,7 +14,7 @@
 
 struct snapkv_params {
 	struct entry_count k;
-	int32_t dense, window, pool;
+	int32_t window, pool;
 };
 
 struct snapkv {
@@ -53,7 +53,7 @@ static int snapkv_segments(const struct selector *s, int32_t layer, const struct
 	struct snapkv *f = s->state;
 	int n = 0;
 
-	if (!f->selected || layer < par_of(s)->dense)
+	if (!f->selected)
 		return select_whole(q, n_slots, seg);
 	if (f->mass.n > 0)
 		seg[n++] = (struct attn_segment){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
@@ -86,7 +86,7 @@ static const struct attn_probe *snapkv_probe(struct selector *s, const struct st
 	struct snapkv *f = s->state;
 	int32_t n = tokens_counted(s, st);
 
-	if (!n || layer < par_of(s)->dense)
+	if (!n)
 		return NULL;
 	return step_mass_probe(&f->mass, s, st, layer, n, n_slots, par_of(s)->window > 1 ? REDUCE_MEAN : REDUCE_MAX);
 }
@@ -104,7 +104,7 @@ static void snapkv_end(struct selector *s, const struct step *st, int32_t n_slot
 	window = MIN(window, k);
 	f->from = n_slots - window;
 	f->mass.n = k - window;
-	for (int32_t i = par_of(s)->dense; f->mass.n > 0 && i < s->kv->n_layer; i++)
+	for (int32_t i = 0; f->mass.n > 0 && i < s->kv->n_layer; i++)
 		step_mass_select(&f->mass, s, i, f->from, par_of(s)->pool);
 }
 
@@ -116,14 +116,14 @@ static int32_t snapkv_rewind(struct selector *s, int32_t n)
 
 static int32_t snapkv_entries(const struct selector *s, int32_t n_slots)
 {
-	return (int32_t)select_mean(s, par_of(s)->dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
+	return entry_count_of(par_of(s)->k, n_slots);
 }
 
 static uint64_t snapkv_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	double k = entry_count_of(par_of(s)->k, n_slots);
 
-	return select_entry_bytes(s, k >= n_slots ? n_slots : select_mean(s, par_of(s)->dense, k, n_slots));
+	return select_entry_bytes(s, MIN(k, n_slots));
 }
 
 static void snapkv_archive(struct selector *s, struct serializer *a, int32_t n_slots)
@@ -138,7 +138,7 @@ static void snapkv_archive(struct selector *s, struct serializer *a, int32_t n_s
 		return;
 	serialize_i32(a, &f->mass.n, 0, most, "the number of selected slots");
 	serialize_i32(a, &f->from, f->mass.n, n_slots, "the slots beside those selected");
-	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer && !a->bad; i++)
+	for (int32_t i = 0; i < s->kv->n_layer && !a->bad; i++)
 		step_mass_archive(&f->mass, s, a, i, n_slots);
 	if (!a->bad)
 		f->selected = 1;
@@ -159,7 +159,7 @@ static const struct param snapkv_params[] = {
 	  "last tokens whose attention selects; 1: largest of a group, else the mean" },
 	PARAM_POOL(struct snapkv_params, "7", "neighbours pooled before selecting"),
 	REMOVED("kind", "max", 0),
-	PARAM_DENSE(struct snapkv_params, "0"),
+	REMOVED("dense", "0", 0),
 	{ .key = NULL },
 };
 const struct policy_def policy_snapkv = {

@@ -237,7 +237,7 @@ TEST(means_and_their_errors)
 
 TEST(what_shares_nothing_runs_first)
 {
-	struct policy_list l = { { "full", "cascade:size=64", "sift", "h2o:k=8", "sink", "h2o+", "h2o:dense=1" }, 7 };
+	struct policy_list l = { { "full", "cascade:size=64", "sift", "h2o:k=8", "sink", "h2o+", "h2o:k=1/8" }, 7 };
 	static const int want[] = { 1, 4, 3, 6, 0, 2, 5 };
 	int order[LIST_MAX];
 
@@ -1084,9 +1084,9 @@ TEST(entries_are_fitted)
  * those of the previous token. */
 TEST(recovery_is_told_by_the_age_of_a_set)
 {
-	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1",
+	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2",
 		                             "refresh:k=24,s=-2",      "h2o:k=24",
-		                             "refresh:k=400",          "sift:k=24,sample=200,dense=0" };
+		                             "refresh:k=400",          "sift:k=24,sample=200" };
 	enum { READ = 300, STEPS = 20, N = LEN(watch) };
 	struct engine *engine;
 	struct timeline *tl = NULL;
@@ -1122,9 +1122,9 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	for (int32_t i = 0; i < n_layer; i++) {
 		CHECK_INT(timeline_recovery_layer(tl, 0, i, &l), 0);
 		CHECK(l.tokens == STEPS && l.selected == STEPS / 5);
-		/* A dense layer has no sets; the others select at every token. */
+		/* Here all layers select at every token. */
 		CHECK_INT(timeline_recovery_layer(tl, 1, i, &l), 0);
-		CHECK(l.tokens == (i ? STEPS : 0) && l.selected == l.tokens);
+		CHECK(l.tokens == STEPS && l.selected == STEPS);
 		/* This policy selects no new set after the prefill. */
 		CHECK_INT(timeline_recovery_layer(tl, 2, i, &l), 0);
 		CHECK(l.tokens == STEPS && l.selected == 0);

@@ -195,7 +195,7 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	open_scene(&s, "-n 4 -c 256 -s settings --kv sift:k=1/3");
 	do_line(&s, "one");
 	kept_policy(&s, &kept);
-	CHECK_STR(kept.p, "sift:k=1/3,bits=2,split=need,dense=0,sample=0");
+	CHECK_STR(kept.p, "sift:k=1/3,bits=2,split=need,sample=0");
 	do_line(&s, "/set kv auto:n=3,s=0.8512345678");
 	kept_policy(&s, &kept);
 	CHECK_STR(kept.p, "auto:prefix=sift,k=256,bits=2,split=need,sample=128,qc=5,s=0.8512345678,pool=15,size=0,n=3");

@@ -365,10 +365,9 @@ run eval recovery "$dir/text" --window 300 --last 20 --samples 2 --entries 60 --
 run eval recovery "$dir/text" --window 300 --last 20 --samples 1 --entries 60 --kv recycled:stride=2
 expect "what cannot read so few says why" 0 'reads [0-9]* entries, not 60: steps and layers that read everything take 1[0-9]* alone'
 run eval recovery "$dir/text" --window 300 --entries 60 --kv sink; expect "entries are fitted where policies select" 2
-run eval recovery "$dir/text" --window 300 --last 20 --samples 2 --kv recycled:k=32,stride=4 --kv refresh:k=32,dense=1 --kv sift:k=32 --json
+run eval recovery "$dir/text" --window 300 --last 20 --samples 2 --kv recycled:k=32,stride=4 --kv refresh:k=32 --kv sift:k=32 --json
 grep -q '"kv":"recycled:k=32,stride=4".*"ages":\[1.00000,0[0-9.]*,0[0-9.]*,0[0-9.]*,null.*"strides":\[4.000,.*,4.000\]' "$dir/out" && ok "recovery by the age of a set" ||
 	bad "recovery by the age of a set" "$(out)"
-grep -q '"kv":"refresh:k=32,dense=1".*"strides":\[null,' "$dir/out" && ok "a layer without sets has no stride" || bad "a layer without sets has no stride" "$(out)"
 [ "$(grep -c '"ages"' "$dir/out")" = 2 ] && ok "ages are of policies with sets" || bad "ages are of policies with sets" "$(out)"
 grep -q '"task":"queries","len":300,"layers":[0-9]*,"heads":[0-9]*,"cosine":\[[0-9.-]*,' "$dir/out" && ok "queries of consecutive tokens" || bad "queries of consecutive tokens" "$(out)"
 cp "$dir/out" "$dir/found"

@@ -151,7 +151,7 @@ TEST(cuda_kv_memory_has_the_same_bits)
 
 	same_bits(e, "sift:k=24", "f16");
 	same_bits(e, "sift:k=24,split=even,bits=4,sample=8", "q8_0");
-	same_bits(e, "sift:k=16,dense=1", "f32");
+	same_bits(e, "sift:k=16,split=even", "f32");
 	engine_close(e);
 }
 

@@ -375,10 +375,10 @@ TEST(lists_are_what_was_read)
 	CHECK_INT(same, 0); /* the lists of layers differ */
 	timeline_close(tl);
 
-	tl = read_kv("sift:k=16,split=need,dense=1", 150);
+	tl = read_kv("h2o+:k=16,dense=1", 150);
 	timeline_view(tl, 256, &v);
 	generate(tl, 2);
-	check_view(tl, 256, &v, "sift, dense");
+	check_view(tl, 256, &v, "h2o+, dense");
 	CHECK_INT(rows_of(&v, 0), 2 * v.n_tokens);
 	CHECK_INT(rows_of(&v, 1) + rows_of(&v, 2), 2 * 2 * 16);
 	CHECK_INT(v.selected, (v.n_tokens + 32 + 1) / 3);

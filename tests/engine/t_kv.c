@@ -115,8 +115,10 @@ static void current_is(const char *text, const char *now, const char *removed)
 TEST(settings_of_older_versions_are_left_out)
 {
 	current_is("sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7",
-	           "sift:k=1/3,bits=2,split=need,dense=0,sample=0", "");
+	           "sift:k=1/3,bits=2,split=need,sample=0", "");
 	current_is("sift:every=3,k=9,pool=15", "sift:k=9", "every=3, pool=15");
+	current_is("snapkv:dense=2,window=1", "snapkv:window=1", "dense=2");
+	current_is("h2o+:dense=2", "h2o+:dense=2", "");
 	current_is("sift:every=13", "sift", "every=13");
 	current_is("auto:every=2", "auto", "every=2");
 	current_is("refresh:pool=15", "refresh:pool=15", "");

@@ -21,7 +21,7 @@ static const struct {
 	{ "sift:k=40", 1600, 64, 0, 0 },
 	{ "sift:k=24,sample=16", 1600, 64, 0, 0 },
 	{ "sift:k=1/8,bits=4", 1600, 64, 0, 0 },
-	{ "sift:k=32,split=even,dense=1,bits=16", 1600, 100, 0, 0 },
+	{ "sift:k=32,split=even,bits=16", 1600, 100, 0, 0 },
 	{ "refresh:k=40", 1600, 64, 0, 0 },
 	{ "refresh:k=40,qc=1,s=0.2", 1600, 64, 0, 0 },
 	{ "refresh:k=1/16,scan=kv,qc=2,s=0.99", 1600, 64, 0, 0 },

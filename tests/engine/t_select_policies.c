@@ -162,8 +162,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 		/* every step selects a new set, and so reads all entries */
 		"recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
 		/* no layer selects */
-		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4", "quest:k=48,dense=4",
-		"h2o:k=16,dense=4", "h2o+:k=16,dense=4", "snapkv:k=40,dense=4", "predict:k=64,dense=4",
+		"quest:k=48,dense=4", "h2o+:k=16,dense=4", "predict:k=64,dense=4",
 	};
 	/* clang-format on */
 	struct engine *e = open_tiny(2);
@@ -180,12 +179,12 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 
 /* clang-format off */
 static const char *const choosing[] = {
-	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,dense=1", "refresh:k=24",
+	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "refresh:k=24",
 	"refresh:k=1/8,scan=kv", "refresh:k=24,qc=4,s=2",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
-	"snapkv:k=80,window=64,pool=5", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
-	"streaming++:size=24,stride=7,dense=1", "quest:k=96,dense=1", "quest:k=96,page=8", "quest:k=96,page=32,bound=raw",
+	"snapkv:k=80,window=64,pool=5", "snapkv:k=40,pool=63", "h2o+:k=24,dense=1",
+	"quest:k=96,dense=1", "quest:k=96,page=8", "quest:k=96,page=32,bound=raw",
 	"quest:k=128,page=64,bound=raw",
 	"predict:k=64,first=16,last=16,dense=0", "predict:k=24,block=1,first=2,last=4,by=mixed,rows=40,calibrate=3,dense=1",
 };

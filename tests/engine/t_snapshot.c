@@ -255,7 +255,7 @@ static const struct {
 	{ "sift:k=40", 1024, 64, 0, 200 },
 	{ "sift:k=24,sample=16", 1024, 64, 0, 200 },
 	{ "sift:k=1/8,bits=4", 1024, 64, 0, 200 },
-	{ "sift:k=32,split=even,dense=1,bits=16", 900, 100, 0, 150 },
+	{ "sift:k=32,split=even,bits=16", 900, 100, 0, 150 },
 	{ "refresh:k=40", 1024, 64, 0, 200 },
 	{ "refresh:k=40,qc=1,s=0.2", 1024, 64, 0, 150 },
 	{ "refresh:k=40,qc=7,s=2", 1024, 64, 0, 150 },
