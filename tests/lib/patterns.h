@@ -207,22 +207,28 @@ static inline int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Check a suspicious pattern again, with twice the bytes. A pass that is worse than linear is too slow at that size,
- * too. Otherwise the time came from the allocator, which maps large blocks anew each time. */
-static inline void check_twice(const struct pass *pass, size_t i, size_t bytes, double half, double whole)
+/* Check a suspicious pattern again, with two and then with four times the bytes. A pass that is worse than linear is too
+ * slow at both sizes, too. Otherwise the time came from the allocator, which maps large blocks anew each time, or from
+ * other programs. */
+static inline void check_larger(const struct pass *pass, size_t i, size_t bytes, double half, double whole)
 {
+	double time[] = { whole, 0, 0 };
 	struct str s = { 0 };
 	char name[UNIT_MOST];
-	double twice = 0;
 
-	pattern(i, 2 * bytes, &s, name);
-	for (int n = 0; n < AGAIN && (!n || twice > FACTOR * whole); n++) {
-		double again = time_of(pass, &s, 2 * bytes);
-		twice = !n || again < twice ? again : twice;
+	for (int size = 1; size < 3 && time[size - 1] > 0; size++) {
+		pattern(i, bytes << size, &s, name);
+		for (int n = 0; n < AGAIN && (!n || time[size] > FACTOR * time[size - 1]); n++) {
+			double again = time_of(pass, &s, bytes << size);
+			time[size] = !n || again < time[size] ? again : time[size];
+		}
+		if (time[size] <= FACTOR * time[size - 1])
+			break;
 	}
 	str_free(&s);
-	CHECK_MSG(twice <= FACTOR * whole, "%s: '%s': %zu KB take %.3f s, %zu KB %.3f s, %zu KB %.3f s", pass->name,
-	          name, bytes >> 11, half, bytes >> 10, whole, bytes >> 9, twice);
+	CHECK_MSG(time[2] <= FACTOR * time[1],
+	          "%s: '%s': %zu KB take %.3f s, %zu KB %.3f s, %zu KB %.3f s, %zu KB %.3f s", pass->name, name,
+	          bytes >> 11, half, bytes >> 10, whole, bytes >> 9, time[1], bytes >> 8, time[2]);
 }
 
 /* Measure a pass over all patterns. floor: times below this many seconds count as noise. */
@@ -246,7 +252,7 @@ static inline void measure(const struct pass *pass, size_t bytes, double floor, 
 				half = MIN(again, half);
 			}
 			if (whole > FACTOR * half && whole > floor)
-				check_twice(pass, i, bytes, half, whole);
+				check_larger(pass, i, bytes, half, whole);
 		}
 		all[i] = whole;
 		if (whole > slowest->whole) {
