@@ -111,7 +111,7 @@ const struct option_def option_defs[] = {
 		CHAT, 0, AT(role), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "random seed: equal seed and settings give equal tokens",
 		SAMPLED | EVAL_TASKS | CMD_EVAL_PREDICTOR | CMD_TRAIN, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
-	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token (auto, as for the next six: as the model's file or makers advise)",
+	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token (auto, here and from top-k to frequency-penalty: as the model's file or makers advise)",
 		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
 		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, INT32_MAX},
