@@ -227,8 +227,9 @@ static void screen_greet(struct tui *t, const char *note)
 		if (c->o.command != CMD_TOUR)
 			tui_welcome(t);
 	}
-	/* say() may have written lines before the screen was opened, which now covers them: show them on the screen */
-	say_again(notice_again, c);
+	/* say() may have written lines before the screen was opened. The full screen covers them: show them on it. */
+	if (!c->o.inlined)
+		say_again(notice_again, c);
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);

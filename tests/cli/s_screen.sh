@@ -38,9 +38,16 @@ leave C-d
 
 printf 'Caf\351 au lait costs 3 euros, na\357ve or not.\n' >"$dir/latin.txt"
 start --private --temp 0 -n 8 "$dir/latin.txt"
-name="what is said before the screen is up stands on it"; pass wait_for shows 'not UTF-8'
+wait_for at_rest
+name="what is said before the screen is up stands on it"; pass shows 'not UTF-8'
 name="the first screen says what the model is good for"; pass shows '^Good for .*quoting the sentence that answers'
 leave C-d
+how=--inline
+start --private --temp 0 -n 8 "$dir/latin.txt"
+wait_for at_rest
+name="inline it stands once, above the screen"; pass test "$(screen | grep -c 'not UTF-8')" = 1
+leave C-d
+how=
 
 # ---- copying, and the mouse ----
 

@@ -293,7 +293,7 @@ kept() { XDG_DATA_HOME="$dir/data" "$weir" sessions show held 2>&1; }
 is_kept() { kept | grep -q "$1"; }
 wait_for is_kept 'The first question'
 start --temp 0 -n 8 -s held
-if wait_for shows "another weir (process $holder) has this session open" && wait_for shows '\[r\]ead it'; then ok "a second weir asks what to do"
+if wait_for shows "another weir (process $holder) has this session open" && wait_for shows '\[R\]ead it'; then ok "a second weir asks what to do"
 else bad "a second weir asks what to do" "$(tail_of_screen)"; fi
 type_text xr
 wait_for at_prompt
