@@ -236,8 +236,9 @@ int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 int timeline_pin(struct timeline *, int32_t n, struct err *);
 /* Return the tokens of the sequence, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
-/* Return the logits [n_vocab] after the last token, valid until the next call; NULL if they are unknown. They are known
- * after timeline_sync(), after timeline_extend(), and after a timeline_step() that returned 0. */
+/* Return the logits [n_vocab] after the last token, valid until the next call; NULL if they are unknown or cannot be
+ * read from the device. They are known after timeline_sync(), after timeline_extend(), and after a timeline_step() that
+ * returned 0. */
 const float *timeline_logits(struct timeline *);
 
 /* Receives the logits [n_vocab] after the token at index `pos`. The logits are valid during the call. */
