@@ -14,7 +14,8 @@ struct encoder;
 
 struct encoder_text {
 	const int32_t *id;
-	int32_t n; /* number of tokens, from 1 to encoder_longest() */
+	int32_t n;      /* number of tokens, from 1 to encoder_longest() */
+	int32_t second; /* for a pair of texts: index of the first token of the second text; else 0 */
 };
 
 /* Load an encoder from a GGUF file. `device` is "cpu", "cuda", or "auto": CUDA if it can be opened, else the CPU. NULL

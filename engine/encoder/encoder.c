@@ -307,7 +307,7 @@ int encoder_states(struct encoder *e, const struct encoder_text *text, int32_t n
 	for (int32_t i = 0, row = 0; i < n_text; i++)
 		for (int32_t k = 0; k < text[i].n; k++, row++) {
 			e->id[row] = text[i].id[k];
-			e->at[row] = k;
+			e->at[row] = k + (e->pairs_typed && text[i].second && k >= text[i].second ? e->longest : 0);
 		}
 	e->be->cancel = cancel;
 	op->embed(e->be, &e->x, &e->embd, e->id, n);

@@ -91,8 +91,11 @@ struct encoder {
 	enum pooling pooling;
 	struct encoder_ranker ranker;
 	struct tensor embd; /* [n_vocab][n_embd], read by row */
-	/* f32 [longest][n_embd]: sum of the embeddings of the position (if the family has learned positions) and of the
-	 * token type */
+	/* 1 if the model tells the second text of a pair by its token type, 1, and separates the texts by one [SEP].
+	 * Rerankers with a WordPiece tokenizer do, because they were trained as BERT was. */
+	int pairs_typed;
+	/* f32 [longest][n_embd]: sum of the embeddings of the position (if the family has learned positions) and of
+	 * token type 0. If `pairs_typed` is 1, `longest` more rows have the sums with token type 1. */
 	struct tensor position;
 	/* cos and sin of RoPE. `rope` is f32 [longest][head_dim], a row for each position. `rope_at` is f32
 	 * [batch][head_dim], a row for each token of the batch. */

@@ -83,10 +83,12 @@ static int load_keys(struct encoder *e, struct err *err)
 {
 	const struct gguf *g = e->gguf;
 	int32_t pooling = POOL_MEAN;
+	struct view tokenizer = { "", 0 };
 	int causal = 0;
 	double eps;
 
 	if (!(e->family = encoder_family_of(g, err)) || gguf_string(g, "general.name", &e->name, err) < 0 ||
+	    gguf_string(g, "tokenizer.ggml.model", &tokenizer, err) < 0 ||
 	    load_int(e, "block_count", 1, LAYERS_MAX, &e->n_layer, err) ||
 	    load_int(e, "context_length", 1, 1 << 24, &e->trained, err) ||
 	    load_int(e, "embedding_length", 1, WIDTH_MAX, &e->n_embd, err) ||
@@ -111,6 +113,7 @@ static int load_keys(struct encoder *e, struct err *err)
 			g, err,
 			"'%s' is 0, and must be 1 (mean), 2 (first token), 3 (last token) or 4 (reranker) for one vector or score a text",
 			key_of(e, "pooling_type").name);
+	e->pairs_typed = pooling == POOL_RANK && view_is(tokenizer, "bert");
 	e->longest = MIN(e->trained, (int32_t)ENCODER_BATCH);
 	e->eps = (float)eps;
 	e->pooling = (enum pooling)pooling;

@@ -5,31 +5,31 @@
 
 #include "engine/encoder/encoder_load.h"
 
-/* The embedding of token type 0 is added to each position here, once, because all tokens of a single text have type
- * 0. */
+/* The embedding of the token type is added to each position here, once. All tokens of a single text have type 0. */
 void positions_load(struct loader *l)
 {
 	struct encoder *e = l->e;
 	const struct gguf_tensor *t = NULL, *type = NULL;
-	size_t n = (size_t)e->n_embd;
+	size_t n = (size_t)e->n_embd, each = (size_t)e->longest * n;
+	int32_t types = e->pairs_typed ? 2 : 1;
 	float *v, *add;
 
 	if (e->family->position == POSITION_LEARNED)
 		t = load_find(l, "", "position_embd.weight", e->trained, e->n_embd);
 	if (load_has(l, "", "token_types.weight"))
-		type = load_find(l, "", "token_types.weight", 0, e->n_embd);
-	load_alloc(l, &e->position, DT_F32, e->longest, e->n_embd);
+		type = load_find(l, "", "token_types.weight", e->pairs_typed ? 2 : 0, e->n_embd);
+	load_alloc(l, &e->position, DT_F32, types * e->longest, e->n_embd);
 	if (l->failed)
 		return;
-	v = xcalloc(((size_t)e->longest + 1) * n, sizeof *v);
-	add = v + (size_t)e->longest * n;
-	if (t)
-		dtype_to_f32(t->type, v, t->data, (int64_t)e->longest * e->n_embd);
+	v = xcalloc((size_t)types * (each + n), sizeof *v);
+	add = v + (size_t)types * each;
+	for (int32_t k = 0; t && k < types; k++)
+		dtype_to_f32(t->type, v + (size_t)k * each, t->data, (int64_t)e->longest * e->n_embd);
 	if (type)
-		dtype_to_f32(type->type, add, type->data, e->n_embd);
-	for (size_t i = 0; i < (size_t)e->longest * n; i++)
-		v[i] += add[i % n];
-	e->be->ops->write(e->be, &e->position, 0, v, (size_t)e->longest * n * sizeof *v);
+		dtype_to_f32(type->type, add, type->data, (int64_t)types * e->n_embd);
+	for (size_t i = 0; i < (size_t)types * each; i++)
+		v[i] += add[i / each * n + i % n];
+	e->be->ops->write(e->be, &e->position, 0, v, (size_t)types * each * sizeof *v);
 	free(v);
 }
 

@@ -10,7 +10,8 @@
  * 2 gives the logit that it ends there. tests/train/reader_train.py trains readers.
  *
  * The reader can also be a reranker: a cross-encoder in the format of llama.cpp's converter (src/llama-graph.cpp,
- * pooling "rank"). It reads the same input with weights of its own, and returns only a score. If its file has a tensor
+ * pooling "rank"). It reads the same input with weights of its own, and returns only a score. With a WordPiece tokenizer
+ * it reads [CLS] question [SEP] passage [SEP], with token type 1 from the passage on. If its file has a tensor
  * "reader.weight" with the rows 1 and 2 of the head, it finds the answer, too, and reads <s> passage </s> question
  * </s> (tests/package/reader_en.py makes such a file). */
 #include <math.h>
@@ -260,7 +261,8 @@ static int pair_add(const struct encoder *e, const struct tokens *asked, struct 
 	if (!passage_first) {
 		tokens_append(&p->id, asked->id, asked->n);
 		tokens_add(&p->id, v->eos);
-		tokens_add(&p->id, v->eos);
+		if (!e->pairs_typed)
+			tokens_add(&p->id, v->eos);
 	}
 	rc = passage_add(e, passage, most, p, i, from, err);
 	p->id.n = MIN(p->id.n, from + most - 1 - (passage_first ? asked->n + 1 : 0));
@@ -288,6 +290,7 @@ static int pairs_tokenize(const struct encoder *e, struct encoder_string questio
 		at[i] = p->id.n;
 		rc = pair_add(e, &asked, passage[i], most, p, i, at[i], err);
 		p->text[i].n = (int32_t)(p->id.n - at[i]);
+		p->text[i].second = (int32_t)p->first[i];
 	}
 	for (int32_t i = 0; i < n && !rc; i++)
 		p->text[i].id = p->id.id + at[i];

@@ -15,6 +15,7 @@
 #define BERT    "tests/vectors/models/bert.gguf"
 #define READER  "tests/vectors/models/bert-reader.gguf"
 #define RANKER  "tests/vectors/models/bert-reranker.gguf"
+#define PAIRS   "tests/vectors/models/bert-pairs-reranker.gguf"
 #define DEBERTA "tests/vectors/models/deberta-reader.gguf"
 #define NOMIC   "tests/vectors/models/nomic-bert.gguf"
 #define JINA    "tests/vectors/models/jina-bert-v2.gguf"
@@ -204,17 +205,17 @@ TEST(refuses_texts_that_it_cannot_read)
 	struct err err = { 0 };
 	atomic_int stop = 1;
 
-	CHECK(encoder_embed(e, &(struct encoder_text){ id, 41 }, 1, out, NULL, &err) < 0);
+	CHECK(encoder_embed(e, &(struct encoder_text){ .id = id, .n = 41 }, 1, out, NULL, &err) < 0);
 	CHECK_STR(err.msg, "a text of 41 tokens is longer than the 40 that the encoder reads");
-	CHECK(encoder_embed(e, &(struct encoder_text){ id, 0 }, 1, out, NULL, &err) < 0);
+	CHECK(encoder_embed(e, &(struct encoder_text){ .id = id, .n = 0 }, 1, out, NULL, &err) < 0);
 	CHECK_STR(err.msg, "a text without tokens has no vector");
 	id[3] = 60;
-	CHECK(encoder_embed(e, &(struct encoder_text){ id, 5 }, 1, out, NULL, &err) < 0);
+	CHECK(encoder_embed(e, &(struct encoder_text){ .id = id, .n = 5 }, 1, out, NULL, &err) < 0);
 	CHECK_STR(err.msg, "token id 60 is not within the encoder's vocabulary of 60");
 	id[3] = 59;
-	CHECK(encoder_embed(e, &(struct encoder_text){ id, 5 }, 1, out, &stop, &err) < 0);
+	CHECK(encoder_embed(e, &(struct encoder_text){ .id = id, .n = 5 }, 1, out, &stop, &err) < 0);
 	CHECK_INT(err.code, ERR_CANCELLED);
-	CHECK(!encoder_embed(e, &(struct encoder_text){ id, 5 }, 1, out, NULL, &err));
+	CHECK(!encoder_embed(e, &(struct encoder_text){ .id = id, .n = 5 }, 1, out, NULL, &err));
 	CHECK(!encoder_embed(e, NULL, 0, out, NULL, &err));
 	encoder_close(e);
 }
@@ -375,8 +376,8 @@ TEST(plain_texts_have_the_prefix_of_their_side)
 
 				str_adds(&all, side == ENCODER_QUERY ? list[i].query : list[i].passage);
 				str_adds(&all, texts[k]);
-				CHECK(!encoder_embed(e, &(struct encoder_text){ id, ids_of(all.p, id) }, 1, want, NULL,
-				                     &err));
+				CHECK(!encoder_embed(e, &(struct encoder_text){ .id = id, .n = ids_of(all.p, id) }, 1,
+				                     want, NULL, &err));
 				CHECK_MSG(!memcmp(want, got + k * DIMS, sizeof want), "%s: \"%s\"", list[i].name,
 				          all.p);
 				str_free(&all);
@@ -557,11 +558,11 @@ TEST(answers_match_double_at_every_level)
 	free(w[READER_ENGLISH].all);
 }
 
-/* A reranker reads with its own weights and tokenizer, for an encoder of any family. */
-TEST(scores_of_a_reranker_match_double_at_every_level)
+/* Compare the scores that the reranker `file` gives the pairs with those of the file `scores`, at every level. */
+static void scores_check(const char *file, const char *scores)
 {
 	struct pairs_wanted w = pairs_read("tests/vectors/models/bert.answers");
-	char *all = test_read(test_file("tests/vectors/models/bert-reranker.scores"), NULL);
+	char *all = test_read(test_file(scores), NULL);
 	double worst = 0;
 
 	for (int l = 0; l < CPU_LEVELS; l++) {
@@ -571,7 +572,7 @@ TEST(scores_of_a_reranker_match_double_at_every_level)
 
 		setenv("WEIR_CPU", cpu_level_name[l], 1);
 		e = open_or_fail(test_file(l % 2 ? JINA : NOMIC), 2);
-		CHECK_MSG(!encoder_reader_open(e, READER_ANY, test_file(RANKER), &err), "%s", err.msg);
+		CHECK_MSG(!encoder_reader_open(e, READER_ANY, test_file(file), &err), "%s", err.msg);
 		unsetenv("WEIR_CPU");
 		CHECK(encoder_reads(e, READER_ANY) == READS_SCORES);
 		for (int i = 0; i < w.n; i++) {
@@ -590,6 +591,18 @@ TEST(scores_of_a_reranker_match_double_at_every_level)
 	test_note("largest difference of the scores: %.1e", worst);
 	free(all);
 	free(w.all);
+}
+
+/* A reranker reads with its own weights and tokenizer, for an encoder of any family. */
+TEST(scores_of_a_reranker_match_double_at_every_level)
+{
+	scores_check(RANKER, "tests/vectors/models/bert-reranker.scores");
+}
+
+/* A reranker with a WordPiece tokenizer reads [CLS] question [SEP] passage [SEP], the passage with token type 1. */
+TEST(scores_of_a_wordpiece_reranker_match_double_at_every_level)
+{
+	scores_check(PAIRS, "tests/vectors/models/bert-pairs-reranker.scores");
 }
 
 /* The answer in a passage does not depend on the other passages. Loading a reader does not change the encoder's
@@ -748,7 +761,7 @@ TEST(weights_of_any_type_are_loaded_or_refused)
 			CHECK(err.msg[0]);
 			refused++;
 		} else {
-			CHECK(!encoder_embed(e, &(struct encoder_text){ id, 3 }, 1, out, NULL, &err));
+			CHECK(!encoder_embed(e, &(struct encoder_text){ .id = id, .n = 3 }, 1, out, NULL, &err));
 			if (reads)
 				CHECK(!encoder_read(e, READER_ANY, (struct encoder_string){ "ab", 2 },
 				                    &(struct encoder_string){ "b a", 3 }, 1, &answer, NULL, &err));

@@ -184,7 +184,7 @@ static void use_encoder(const char *path)
 		return;
 	}
 	out = xcalloc(2 * (size_t)encoder_dims(e), sizeof *out);
-	encoder_embed(e, (struct encoder_text[]){ { id, 4 }, { id, 1 } }, 2, out, NULL, &err);
+	encoder_embed(e, (struct encoder_text[]){ { .id = id, .n = 4 }, { .id = id, .n = 1 } }, 2, out, NULL, &err);
 	encoder_texts(e, ENCODER_QUERY_ADAPTED, &(struct encoder_string){ "Is it?", 6 }, 1, out, NULL, &err);
 	free(out);
 	encoder_close(e);

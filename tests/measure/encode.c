@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < texts * tokens; i++)
 		id[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)e->n_vocab);
 	for (int i = 0; i < texts; i++)
-		text[i] = (struct encoder_text){ id + i * tokens, tokens };
+		text[i] = (struct encoder_text){ .id = id + i * tokens, .n = tokens };
 	inner = e->be->ops;
 	timed = *inner;
 	timed.matmul = timed_matmul;

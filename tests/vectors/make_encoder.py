@@ -2,7 +2,8 @@
 """Make models/NAME.gguf, .ids and .vectors.f32 for bert, nomic-bert and jina-bert-v2: a tiny encoder with random weights, texts, and their
 vectors [pooling][text][EMBD]; and bert-reader.gguf, .answers and .queries.f32: a reader with random weights, questions, passages, what it
 says of them, and the vectors of the questions by its second adapter [question][EMBD]; and bert-reranker.gguf and .scores: a cross-encoder
-with random weights and a tokenizer, and its scores of the same questions and passages; and deberta-reader.gguf and .answers: a reader with
+with random weights and a tokenizer, and its scores of the same questions and passages; bert-pairs-reranker.gguf and .scores: the same with a
+WordPiece tokenizer, so that the passage has token type 1; and deberta-reader.gguf and .answers: a reader with
 weights of its own (deberta-v2), and what it says of them.
 
 The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
@@ -93,8 +94,8 @@ def bucket(d):
     return min(max((far if d > 0 else -far) + BUCKETS, 0), 2 * BUCKETS - 1)
 
 
-def states(w, ids, without="", family="bert"):
-    """Return the last hidden states [len(ids)][EMBD]."""
+def states(w, ids, without="", family="bert", second=None):
+    """Return the last hidden states [len(ids)][EMBD]. Tokens from index `second` on have type 1."""
     w = {k: v.astype(np.float64) for k, v in w.items()}
     EMBD, HEADS = shape(family)
     dim, n = EMBD // HEADS, len(ids)
@@ -108,7 +109,7 @@ def states(w, ids, without="", family="bert"):
 
     x = w["token_embd.weight"][ids]
     if without != "type" and family != "deberta-v2":
-        x = x + w["token_types.weight"][0]
+        x = x + w["token_types.weight"][[int(second is not None and i >= second) for i in range(n)]]
     if family == "bert" and without != "positions":
         x = x + w["position_embd.weight"][:n]
     x = norm("token_embd_norm", x)
@@ -217,7 +218,25 @@ def tokenizer(g):
     g.add_unk_token_id(3)
 
 
-def reranker(path):
+def wordpieces(text):
+    return [(4 if i == 0 else 30) + ord(c) - ord("a") for word in text.split() for i, c in enumerate(word)]
+
+
+def wordpiece_tokenizer(g):
+    """Add a vocabulary of special tokens, the letters at the start of a word, those within a word, and fillers."""
+    alphabet = [chr(ord("a") + i) for i in range(26)]
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + ["\u2581" + c for c in alphabet] + alphabet
+    tokens += [f"\u2581{i}" for i in range(len(tokens), VOCAB)]
+    g.add_tokenizer_model("bert")
+    g.add_token_list(tokens)
+    g.add_token_types([3, 2, 3, 3] + [1] * (VOCAB - 4))
+    g.add_bos_token_id(2)
+    g.add_sep_token_id(3)
+    g.add_unk_token_id(1)
+    g.add_pad_token_id(0)
+
+
+def reranker(path, wordpiece=False):
     """Write a reranker and its scores: out . tanh(dense x + bias) + bias, of the first token's hidden state x."""
     rng = np.random.default_rng(9)
     w = weights(rng)
@@ -225,13 +244,18 @@ def reranker(path):
     w["cls.output.weight"], w["cls.output.bias"] = rng.normal(size=(1, EMBD)), rng.normal(size=1)
     w = {k: v.astype(np.float32) for k, v in w.items()}
     g = head("bert", path)
-    tokenizer(g)
+    (wordpiece_tokenizer if wordpiece else tokenizer)(g)
     finish(g, w)
     w = {k: v.astype(np.float64) for k, v in w.items()}
     with open(path + ".scores", "w") as f:
         for question, passage in PAIRS:
-            asked, told = pair(question, passage)
-            x = states(w, [0] + asked + [2, 2] + told + [2])[0]
+            if wordpiece:
+                asked = wordpieces(question)[:LONGEST // 2 - 4]
+                told = wordpieces(passage)[:LONGEST - 3 - len(asked)]
+                x = states(w, [2] + asked + [3] + told + [3], second=len(asked) + 2)[0]
+            else:
+                asked, told = pair(question, passage)
+                x = states(w, [0] + asked + [2, 2] + told + [2])[0]
             f.write(f"{w['cls.output.weight'][0] @ np.tanh(w['cls.weight'] @ x + w['cls.bias']) + w['cls.output.bias'][0]:.6f}\n")
 
 
@@ -347,6 +371,7 @@ def encoder(family, path):
     if family == "bert":
         reader(w, path)
         reranker(path + "-reranker")
+        reranker(path + "-pairs-reranker", wordpiece=True)
         deberta_reader(os.path.join(os.path.dirname(path), "deberta-reader"))
     for without in ("positions", "type", "both directions", "its gelu", "its gate", "its base"):
         other = np.array([[vector(w, ids, pooling, without, family) for ids in texts] for pooling in POOLINGS])
