@@ -19,6 +19,7 @@ enum {
 	/* maximum number of words between a joining word and the name before or after it, as in "taller than the one at
 	 * X" */
 	APART_MOST = 3,
+	COMPARED_MOST = 32, /* number of passages that are searched for the names, the best first */
 };
 
 /* Words that join two names in English, German, French, Spanish, Italian, Portuguese and Dutch. A question that is
@@ -121,8 +122,8 @@ static int are_apart(const uint64_t *has, int n, uint64_t x, uint64_t y)
 int comparison_found(const struct conversation *conv, const struct candidates *found, const char *question, size_t n)
 {
 	struct compared c = { .n = 0 };
-	uint64_t has[READ_MOST];
-	int n_text = (int)MIN(found->n, (size_t)READ_MOST), apart = 0;
+	uint64_t has[COMPARED_MOST];
+	int n_text = (int)MIN(found->n, (size_t)COMPARED_MOST), apart = 0;
 
 	question_split(question, n, &c);
 	for (int i = 0; i < n_text && c.joins; i++) {

@@ -15,9 +15,13 @@
 
 /* For each passage, the reader (a trained cross-encoder) gives the odds that the passage answers the question. The odds
  * are multiplied by exp(words * covered). Here `covered` is the share of the question's words, weighted by idf, that the
- * passage has. If the sum over the passages is less than `least`, the question is refused, because the documents do not
- * answer it. If the question has a name or number that no text has, it is refused if the sum is less than `unknown`.
+ * passage has. If the sum of the `summed` greatest of these products is less than `least`, the question is refused,
+ * because the documents do not answer it. If the question has a name or number that no text has, it is refused if the sum is less than `unknown`.
  * `weight` * d is added to a passage's score for each unit of its log odds, where d is candidates.deviation.
+ *
+ * The best `part` passages are read first. As long as none of those read has log odds of at least `sure`, the next
+ * `part` are read, up to `passages` in all. So questions in other words than the text's, whose passage the search
+ * ranks low, get more passages read than others.
  *
  * The limits of READER_ANY were measured with questions that it was not trained on:
  * - 129 questions of tests/train/questions.jsonl that their document answers: 2 are wrongly refused;
@@ -46,11 +50,24 @@
  * A question with at least one word of its own is read without the previous message, even if it refers to that message.
  * The previous message is usually a question, too, and the reader would answer that question. */
 static const struct {
-	int passages; /* maximum number of passages that are read */
-	double words, least, unknown, weight;
+	int part, passages, summed;
+	double sure, words, least, unknown, weight;
 } measured[] = {
-	[READER_ANY] = { .passages = 24, .words = 0, .least = 0.6, .unknown = 2, .weight = 0.5 },
-	[READER_ENGLISH] = { .passages = READ_MOST, .words = 4, .least = 2.5, .unknown = 2.5, .weight = 0.75 },
+	[READER_ANY] = { .part = 24,
+	                 .passages = 24,
+	                 .summed = 24,
+	                 .words = 0,
+	                 .least = 0.6,
+	                 .unknown = 2,
+	                 .weight = 0.5 },
+	[READER_ENGLISH] = { .part = 32,
+	                     .passages = READ_MOST,
+	                     .summed = 8,
+	                     .sure = 2,
+	                     .words = 4,
+	                     .least = 3,
+	                     .unknown = 3,
+	                     .weight = 0.75 },
 };
 enum { PARAGRAPH = 200, ENGLISH_OF = 40 };
 
@@ -67,7 +84,7 @@ static int passages_are_english(const struct conversation *conv, const struct ca
 {
 	size_t words = 0, english = 0;
 
-	for (size_t i = 0; i < c->n && i < READ_MOST; i++) {
+	for (size_t i = 0; i < c->n && i < (size_t)measured[READER_ENGLISH].part; i++) {
 		const struct found_passage *f = &c->at[i].found;
 		const struct document *d = &conv->doc[f->text];
 
@@ -109,19 +126,22 @@ int candidates_read(struct conversation *conv, const struct asked *asked, struct
 	struct encoder_string question = { read_as_question(asked)->p, read_as_question(asked)->n };
 	struct encoder *encoder = search_of(conv)->meaning.encoder;
 	int answers = encoder_reads(encoder, c->reader) == READS_ANSWERS,
-	    n = (int)MIN(c->n, (size_t)(answers ? measured[c->reader].passages : RANK_MOST));
+	    most = (int)MIN(c->n, (size_t)(answers ? measured[c->reader].passages : RANK_MOST)), n = 0, sure = 0;
 
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < most; i++) {
 		const struct found_passage *f = &c->at[i].found;
 		const struct document *d = &conv->doc[f->text];
 
 		passage[i] = (struct encoder_string){ d->text.p + d->body + f->from, f->to - f->from };
 	}
-	for (int i = 0, some = answers ? n : 1; i < n; i += some) {
-		if (!answers && signals_stopped())
+	for (int some; n < most && !sure; n += some) {
+		some = MIN(most - n, answers ? measured[c->reader].part : 1);
+		if (signals_stopped())
 			return err_set(e, ERR_CANCELLED, "stopped");
-		if (encoder_read(encoder, c->reader, question, passage + i, some, answer + i, NULL, e))
+		if (encoder_read(encoder, c->reader, question, passage + n, some, answer + n, NULL, e))
 			return without_meaning(conv, e);
+		for (int i = n; i < n + some && answers; i++)
+			sure |= answer[i].score >= measured[c->reader].sure;
 	}
 	for (int i = 0; i < n; i++) {
 		const struct document *d = &conv->doc[c->at[i].found.text];
@@ -155,18 +175,29 @@ void answer_quote(const char *body, struct passage_candidate *c)
 	free(at);
 }
 
+/* Put the greater number first. */
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
 int reading_tells(const struct candidates *c, const char *question, size_t n, int *found)
 {
+	double product[READ_MOST], odds = 0;
 	size_t bytes = 0;
-	double odds = 0;
 	int tells;
 
 	if (!c->by_reading)
 		return 0;
 	for (int i = 0; i < c->n_judged; i++) {
 		bytes += c->at[i].found.to - c->at[i].found.from;
-		odds += exp(c->at[i].answers + measured[c->reader].words * c->at[i].found.covered);
+		product[i] = exp(c->at[i].answers + measured[c->reader].words * c->at[i].found.covered);
 	}
+	qsort(product, (size_t)c->n_judged, sizeof *product, by_size);
+	for (int i = 0; i < MIN(c->n_judged, measured[c->reader].summed); i++)
+		odds += product[i];
 	tells = bytes >= PARAGRAPH * (size_t)c->n_judged && c->english &&
 	        !(question_refers(question, n) && question_own_words(question, n) < 2);
 	*found = odds >= (tells && c->at[0].found.unknown ? measured[c->reader].unknown : measured[c->reader].least);

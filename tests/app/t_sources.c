@@ -879,6 +879,47 @@ TEST(an_english_question_about_an_english_text_has_its_own_reader)
 	talk_close_with_reader(&k, folder, &encoder);
 }
 
+/* Ask the question, and check that the reader for English has read passages in parts of 32, up to 96, until one had log
+ * odds of 2. Return 1 if it did not read all of these. */
+static int parts_read(struct talk *k, const char *question)
+{
+	struct candidates c;
+	struct err e = { 0 };
+	double most = -INFINITY;
+	int n, all;
+
+	CHECK_MSG(!candidates_find(&k->c.conv, question, strlen(question), &c, &e), "%s", e.msg);
+	CHECK(c.reader == READER_ENGLISH && c.by_reading && c.n > 64);
+	all = (int)MIN(c.n, (size_t)96);
+	for (int i = 0; i < c.n_judged; i++)
+		most = MAX(most, c.at[i].answers);
+	n = c.n_judged;
+	CHECK_MSG(n == all || (most >= 2 && (n == 32 || n == 64)), "%s: %d read, %f", question, n, most);
+	free(c.at);
+	return n < all;
+}
+
+TEST(more_passages_are_read_where_none_of_the_best_answers)
+{
+	static const char *const word[] = { "keeper", "lamp", "storm", "garden", "wall", "boat", "daughter", "winter" };
+	struct str text = { 0 }, encoder = { 0 };
+	struct talk k;
+	char *folder = talk_open_with_reader(&k, &encoder);
+
+	add_english_reader(&encoder, "tests/vectors/models/deberta-reader.gguf");
+	for (int i = 0; i < 900; i++)
+		str_addf(&text,
+		         "In the year %d the %s stood by the %s, and the %s was seen from the %s for the first time.%s",
+		         1000 + i, word[i % 8], word[i / 8 % 8], word[i / 3 % 8], word[i / 64 % 8],
+		         i % 5 ? " " : "\n\n");
+	add(&k, "years.txt", text.p);
+	/* The weights of the reader are random: what it answers says nothing of the texts. */
+	CHECK(!parts_read(&k, "why keeper?"));
+	CHECK(parts_read(&k, "why storm?"));
+	talk_close_with_reader(&k, folder, &encoder);
+	str_free(&text);
+}
+
 /* Without the reader for all languages, questions in other languages are not read. */
 TEST(an_encoder_may_have_the_english_reader_alone)
 {
