@@ -191,7 +191,7 @@ static void try_recurrent(struct trial *t)
 }
 
 /* Try products of one, three and twenty tokens: a device may have a different kernel for each of these numbers. */
-static void try_type(struct trial *t, enum dtype type)
+static void try_products(struct trial *t, enum dtype type)
 {
 	static const int32_t tokens[] = { 1, 3, 20 }, id[] = { 3, 0, 39 };
 	const struct backend_ops *op = t->be->ops;
@@ -242,7 +242,7 @@ static struct tensor list_put(struct trial *t)
 
 /* Try the attention of one token to a list of slots, and of twenty tokens to all slots: with bias, softcap, sinks and
  * window, without a causal mask, and with a probe. */
-static void try_attention(struct trial *t, enum dtype type)
+static void try_entries(struct trial *t, enum dtype type)
 {
 	const struct backend_ops *op = t->be->ops;
 	struct tensor k = plane_put(t, type), v = plane_put(t, type), q = trial_floats(t, 20, HEADS * DIM),
@@ -303,7 +303,7 @@ static void try_attention(struct trial *t, enum dtype type)
 	trial_drop(t);
 }
 
-static void try_selection(struct trial *t, int32_t bits)
+static void try_sketches(struct trial *t, int32_t bits)
 {
 	const struct backend_ops *op = t->be->ops;
 	struct tensor k = plane_put(t, DT_F16), q = trial_floats(t, 1, HEADS * DIM),
@@ -542,22 +542,37 @@ static void try_model(struct trial *t)
 	trial_drop(t);
 }
 
-static void try_all(struct trial *t)
+/* ---- all of it ---- */
+
+static void try_types(struct trial *t)
+{
+	for (int type = 0; type < DT_COUNT && !t->rc; type++)
+		try_products(t, (enum dtype)type);
+}
+
+static void try_attention(struct trial *t)
 {
 	static const enum dtype entries[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
 
-	try_rows(t);
-	try_experts(t);
-	try_recurrent(t);
-	for (int type = 0; type < DT_COUNT; type++)
-		try_type(t, (enum dtype)type);
-	for (size_t i = 0; i < LEN(entries); i++)
-		try_attention(t, entries[i]);
-	for (int32_t bits = 2; bits <= 16; bits *= 2)
-		try_selection(t, bits);
-	try_pages(t);
-	try_moves(t);
-	try_model(t);
+	for (size_t i = 0; i < LEN(entries) && !t->rc; i++)
+		try_entries(t, entries[i]);
+}
+
+static void try_selection(struct trial *t)
+{
+	for (int32_t bits = 2; bits <= 16 && !t->rc; bits *= 2)
+		try_sketches(t, bits);
+}
+
+/* Try everything up to the first result that is wrong; what takes longest comes last. */
+static void try_all(struct trial *t)
+{
+	static void (*const part[])(struct trial *) = { try_rows,      try_experts,   try_recurrent,
+		                                        try_attention, try_selection, try_pages,
+		                                        try_moves,     try_model,     try_types };
+
+	for (size_t i = 0; i < LEN(part) && !t->rc; i++)
+		part[i](t);
 }
 
 int device_check(struct backend *be, char why[160])
