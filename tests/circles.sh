@@ -13,8 +13,8 @@ command -v nm >/dev/null 2>&1 || { echo "circles: ok (not looked at: there is no
 
 find kernels engine sessions ui app -name '*.c' | sort | while read -r source; do
   object=$build/${source%.c}.o
-  [ -f "$object" ] && nm "$object" | awk -v file="$source" '$(NF - 1) ~ /^[TDBRVWCU]$/ { print file, $(NF - 1), $NF }'
-done | awk '
+  [ -f "$object" ] && printf '%s\n' "$object"
+done | xargs nm -A | awk -v build="$build/" '
   function folder_of(file) { sub(/\/[^\/]*$/, "", file); return file }
   # The algorithm of Tarjan: visit everything that this file needs; a path back to it is a circle.
   function visit(v,    n, i, w, list, size, members, folder, mixed) {
@@ -49,9 +49,11 @@ done | awk '
     else if (size > 3)
       print members ": a circle of " size " files"
   }
-  { file[$1] = 1 }
-  $2 != "U" { home[$3] = $1 }
-  $2 == "U" { from[++uses] = $1; symbol[uses] = $3 }
+  # build/kernels/c.o:ADDRESS T SYMBOL
+  $(NF - 1) !~ /^[TDBRVWCU]$/ { next }
+  { at = substr($1, length(build) + 1); sub(/\.o:.*/, ".c", at); file[at] = 1 }
+  $(NF - 1) != "U" { home[$NF] = at }
+  $(NF - 1) == "U" { from[++uses] = at; symbol[uses] = $NF }
   END {
     for (i = 1; i <= uses; i++) {
       target = home[symbol[i]]
