@@ -337,7 +337,7 @@ SHORT := t_base t_json t_gguf t_gguf_split t_render t_sampler t_draft t_kv t_rin
          t_import_formats t_import_html t_import_list t_import_odf t_import_packed t_import_rtf t_passages t_sentences t_store t_store_beginnings \
          t_import_clean t_import_texts t_import_mail t_import_ocr t_import_xlsx t_import_markup t_import_pptx t_import_fb2 t_import_feed t_import_foreign \
          t_grid t_input t_keys t_panes t_wrap t_documents t_sources t_remote
-check-short: all $(unit)
+check-short: all $(filter $(addprefix %/,$(SHORT)),$(unit))
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
 	  $(if $(SANITIZE),WEIR_TEST_SLOW_BUILD=1) tests/run.sh $(SHORT)
 
