@@ -91,20 +91,36 @@ static void value_shown(const struct chat *c, const struct option_def *d, struct
 		sampling_show(&c->conv.sampled, option_sampling(d), out);
 }
 
+/* Append what the value means, where the option's help says it: "(auto: ...; 0: ...)". */
+static void add_meaning(const struct option_def *d, const char *value, struct str *out)
+{
+	const char *p = strchr(d->help, '(');
+	size_t n = strlen(value);
+
+	while (p && (strncmp(p + 1, value, n) || p[1 + n] != ':'))
+		p = strstr(p + 1, "; ") ? strstr(p + 1, "; ") + 1 : NULL;
+	if (p)
+		str_add(out, p + 1 + n, strcspn(p + 1 + n, ";)"));
+}
+
 static void list_settings(struct chat *c)
 {
 	struct timeline_stats st;
 	struct str s = { 0 };
+	size_t at;
 
 	conversation_stats(&c->conv, &st);
 	for (const struct option_def *d = option_defs; d->name; d++) {
 		if (!(d->flags & OPT_SET))
 			continue;
 		str_addf(&s, "%s%-18s ", s.n ? "\n" : "", !strcmp(d->name, "predict") ? "n" : d->name);
-		if (d->type == OPT_POLICY)
+		at = s.n;
+		if (d->type == OPT_POLICY) {
 			str_adds(&s, policy_shown(c, &st));
-		else
+		} else {
 			value_shown(c, d, &s);
+			add_meaning(d, s.p + at, &s);
+		}
 	}
 	notice(c, "%s", s.p);
 	str_free(&s);

@@ -167,7 +167,7 @@ struct options {
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *ocr_lang;                /* languages of scanned pages and pictures: "auto", "deu+eng" */
 	const char *sources;                 /* "on", "off": show the passages on which an answer is based */
-	/* maximum number of passages that are sent with a question; -1 = the model's size decides */
+	/* maximum number of passages that are sent with a question; -1 (auto) = the model's size decides */
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
@@ -216,9 +216,11 @@ int option_set(struct options *, const struct option_def *, const char *where, c
 /* Remove from a stored cache policy those settings that weir no longer has. Returns the new text, which *o owns. Unless
  * --quiet is set, a message names the removed settings; `where` is the beginning of this message. */
 const char *policy_current(struct options *, const char *where, const char *text);
-/* Return the sampling setting that the option sets, or SAMPLING_SETTINGS if it sets none. An option for a sampling
- * setting also accepts "auto", as if the user had not set the option. */
+/* Return the sampling setting that the option sets, or SAMPLING_SETTINGS if it sets none. */
 enum sampling_setting option_sampling(const struct option_def *);
+/* 1 if the option, which is a number, also accepts "auto": a sampling setting, for which it means that the user has not
+ * set it; and an option whose smallest value is -1, of which it is another name. */
+int option_auto(const struct option_def *);
 /* Find the option that has this name and that at least one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
 /* Return the option after d: the options of option_defs come first, then those of `more` (may be NULL). If d is NULL,

@@ -82,7 +82,7 @@ const struct option_def option_defs[] = {
 		CMD_CHAT | CMD_DOCTOR, OPT_CONFIG, AT(timeout), 1, 86400},
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
 		POLICIES | CMD_PULL, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
-	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
+	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (auto: until it ends or is as long as the context)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, INT32_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
 		WEIGHTS | CMD_DOCTOR | CMD_PULL | CMD_TRAIN, OPT_CONFIG, AT(threads), 0, 1024},
@@ -133,7 +133,7 @@ const struct option_def option_defs[] = {
 
 	{"docs", 0, OPT_CHOICE, "auto|whole|passages", NULL, "documents: read whole, or searched for passages; auto reads those that fit",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(docs), 0, 0},
-	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (-1: 1 for models below a billion parameters, else 3 to 10 by their size; 0: the best sentence alone)",
+	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (auto: 1 for models below a billion parameters, else 3 to 10; 0: the best sentence alone)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), -1, 50},
 	{"encoder", 'e', OPT_TEXT, "auto|off|FILE", "WEIR_ENCODER", "search documents also by meaning, with a text encoder: a GGUF file, or a name of 'weir models' (auto: the one of 'make model', if it is there)",
 		CHAT | CMD_DOCTOR | CMD_MODELS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(encoder), 0, 0},

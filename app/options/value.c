@@ -61,9 +61,14 @@ enum sampling_setting option_sampling(const struct option_def *d)
 	return (enum sampling_setting)i;
 }
 
+int option_auto(const struct option_def *d)
+{
+	return option_sampling(d) != SAMPLING_SETTINGS || (d->type == OPT_INT && d->min < 0);
+}
+
 static int bad_number(const struct option_def *d, const char *where, const char *value, struct err *e)
 {
-	const char *or_auto = option_sampling(d) == SAMPLING_SETTINGS ? "" : " or auto";
+	const char *or_auto = option_auto(d) ? " or auto" : "";
 
 	if (d->max == INT32_MAX)
 		return err_set(e, ERR_USAGE, "%s wants a number from %g up%s, not '%.60s'", where, d->min, or_auto,
@@ -215,7 +220,9 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 	void *at = (char *)o + d->off;
 	enum sampling_setting sampled = option_sampling(d);
 
-	if (sampled != SAMPLING_SETTINGS && !strcmp(value, "auto")) {
+	if (option_auto(d) && !strcmp(value, "auto")) {
+		if (sampled == SAMPLING_SETTINGS)
+			*(int32_t *)at = -1;
 		sampling_said(o, sampled, 0);
 		return 0;
 	}
@@ -274,7 +281,8 @@ void option_show(const struct options *o, const struct option_def *d, struct str
 	const void *at = (const char *)o + d->off;
 	enum sampling_setting sampled = option_sampling(d);
 
-	if (sampled != SAMPLING_SETTINGS && !(o->sampling_set & 1u << sampled)) {
+	if (sampled == SAMPLING_SETTINGS ? option_auto(d) && *(const int32_t *)at < 0
+	                                 : !(o->sampling_set & 1u << sampled)) {
 		str_adds(out, "auto");
 		return;
 	}

@@ -351,9 +351,14 @@ if [ "$(grep -c 'is a command of the full screen, which weir shows at a terminal
 then ok "commands that cannot be done here say why"; else bad "commands that cannot be done here say why" "$(cat "$dir/err")"; fi
 mkdir "$dir/one" && echo one >"$dir/one/a.txt" && echo two >"$dir/two.txt"
 printf "/set n\n/set temperatur 1\n/open $dir/two.txt $dir/one/a.txt\n/open $dir/one\n" | "$weir" --each-line >"$dir/out" 2>"$dir/err"
-if grep -q '^n -1: longest answer' "$dir/err" && grep -q "knows no 'temperatur'; is it 'temperature'" "$dir/err" &&
+if grep -q '^n auto: longest answer' "$dir/err" && grep -q "knows no 'temperatur'; is it 'temperature'" "$dir/err" &&
    grep -q '/open takes one name at a time' "$dir/err" && grep -q "1 document of '" "$dir/err"
 then ok "/set and /open explain themselves"; else bad "/set and /open explain themselves" "$(cat "$dir/err")"; fi
+printf '/set\n/set n 5\n/set n -1\n/set passages 0\n/set\n/set passages auto\n' | "$weir" --each-line -n 7 >"$dir/out" 2>"$dir/err"
+if grep -q '^n  *7$' "$dir/err" && grep -q '^\[n 5\]' "$dir/err" && grep -q '^n  *auto: until it ends or is as long as the context$' "$dir/err" &&
+   grep -q '^passages  *auto: 1 for models below a billion parameters, else 3 to 10$' "$dir/err" && grep -q '^passages  *0: the best sentence alone$' "$dir/err" &&
+   [ "$(grep -c '^\[n auto\]\|^\[passages auto\]' "$dir/err")" = 2 ] && ! grep -q -- ' -1' "$dir/err"
+then ok "/set alone says what a value means"; else bad "/set alone says what a value means" "$(cat "$dir/err")"; fi
 printf '# mine\ntemp = 1\n# and this\ntop-k=5' >"$dir/config/weir/config"
 printf '/set temp 0.5\n/set temp 0.25 --save\n/set mouse on --save\n/set --save min-p\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
 rc=$?
