@@ -334,7 +334,7 @@ gallery: $(BUILD)/tests/app/t_gallery
 
 # Suites that read what is untrusted and take seconds; for a run under sanitizers at every change.
 SHORT := t_base t_json t_gguf t_gguf_split t_render t_sampler t_draft t_kv t_rings t_quant t_kernels t_short_conv \
-         t_import_formats t_import_html t_import_list t_import_odf t_import_packed t_import_rtf t_passages t_sentences t_store t_store_beginnings \
+         t_import_formats t_import_html t_import_list t_import_odf t_import_packed t_import_properties t_import_rtf t_passages t_sentences t_store t_store_beginnings \
          t_import_clean t_import_texts t_import_mail t_import_ocr t_import_xlsx t_import_markup t_import_pptx t_import_fb2 t_import_feed t_import_foreign \
          t_grid t_input t_keys t_panes t_wrap t_documents t_sources t_remote
 check-short: all $(filter $(addprefix %/,$(SHORT)),$(unit))

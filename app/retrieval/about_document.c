@@ -415,6 +415,17 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
+/* Return the offset after the line "Author: ..." that the import of a document may write before its text. */
+static size_t after_author(const char *body, size_t from, size_t n)
+{
+	static const char says[] = "Author: ";
+	const char *end = n - from < sizeof says - 1 || memcmp(body + from, says, sizeof says - 1)
+	                          ? NULL
+	                          : memmem(body + from, n - from, "\n\n", 2);
+
+	return end ? (size_t)(end + 2 - body) : from;
+}
+
 /* Find the title. It is the text after "Title: " or, if no line begins so, the first line; the second line is included
  * if the first one is short. Returns 1; 0 if there is no title. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
@@ -424,6 +435,8 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 	                        sizeof says - 1),
 		   *line;
 
+	if (n - from >= sizeof says - 2 && !memcmp(body + from, says + 1, sizeof says - 2))
+		at = body + from - 1;
 	*begin = at ? (size_t)(at - body) + sizeof says - 1 : from;
 	line = memchr(body + *begin, '\n', n - *begin);
 	*end = line ? (size_t)(line - body) : n;
@@ -445,7 +458,7 @@ int document_beginning(const struct conversation *conv, size_t i, enum whole_que
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;
-	size_t first = 0, from, to, head, begin, end;
+	size_t first = 0, lines, from, to, head, begin, end;
 
 	while (first < d->n_body && (unsigned char)body[first] <= ' ')
 		first++;
@@ -457,11 +470,12 @@ int document_beginning(const struct conversation *conv, size_t i, enum whole_que
 	*out = (struct source){
 		.doc = i, .from = first, .to = to, .quote = first, .quote_end = cut_end(body, first, to, FIRST_LINES)
 	};
-	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
+	lines = after_author(body, first, d->n_body);
+	if (!find_title(body, lines, d->n_body, &out->title, &out->title_end))
 		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
 		/* the title was found in a later line such as "Title: ...": quote that line */
-		if (out->title && out->title < to) {
+		if (out->title > lines && out->title < to) {
 			out->quote = out->title;
 			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);
 		}

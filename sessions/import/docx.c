@@ -590,6 +590,7 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	/* without any page break, the number of pages is unknown: drop the mark */
 	if (x->page == 1)
 		doc_forget_pages(d);
+	opc_properties(&x->zip, d);
 	docx_note_parts(d, &x->zip);
 	if (x->chunks_missing)
 		doc_note(d, "%zu inserted document%s cannot be read", x->chunks_missing,

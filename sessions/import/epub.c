@@ -1,7 +1,7 @@
 /* sessions/import/epub.c - converts EPUB 2 and 3.
  *
- * The file META-INF/container.xml names the package file, whose spine lists the chapters in reading order. A
- * chapter without a heading gets its title in the table of contents as heading. */
+ * The file META-INF/container.xml names the package file, which has title and authors, and whose spine lists the
+ * chapters in reading order. A chapter without a heading gets its title in the table of contents as heading. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -36,6 +36,7 @@ struct epub {
 	size_t encrypted;    /* number of encrypted entries other than fonts */
 	const char *chapter; /* path of the chapter that is converted */
 	size_t css;          /* number of bytes of the style sheets that chapters have linked so far */
+	struct properties properties;
 };
 
 static int ends_in(const char *name, const char *ending)
@@ -85,6 +86,7 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 	struct epub *b = ud;
 	const struct xml_attr *href, *type;
 
+	properties_start(&b->properties, name, a, n);
 	if (!strcmp(name, "item") && (href = xml_attr(a, n, "href")) && b->n_item < SPINE_MAX) {
 		char *path = zip_path(b->package, href->value, href->n);
 		if (!path)
@@ -105,6 +107,21 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 		b->spine = xrealloc(b->spine, (b->n_spine + 1) * sizeof *b->spine);
 		b->spine[b->n_spine++] = attr_copy(xml_attr(a, n, "idref"));
 	}
+}
+
+static void package_end(void *ud, const char *name)
+{
+	struct epub *b = ud;
+
+	(void)name;
+	b->properties.into = NULL;
+}
+
+static void package_text(void *ud, const char *s, size_t n)
+{
+	struct epub *b = ud;
+
+	properties_text(&b->properties, s, n);
 }
 
 /* Count encrypted chapters and package files. Obfuscated fonts, which are listed as encrypted as well, are not
@@ -333,6 +350,7 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 	}
 	free(done);
 	writer_end(&w);
+	properties_write(d, &b->properties, 1);
 	if (hidden)
 		doc_note(d, HIDDEN_TEXT, hidden, hidden == 1 ? " was" : "s were");
 	if (missing)
@@ -344,7 +362,8 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 
 static int import_book(struct epub *b, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	static const struct xml_handler container = { .start = container_start }, package = { .start = package_start },
+	static const struct xml_handler container = { .start = container_start },
+					package = { .start = package_start, .end = package_end, .text = package_text },
 					encryption = { .start = encryption_start },
 					toc = { .start = toc_start, .end = toc_end, .text = toc_text };
 	const struct zip_entry *z;
@@ -386,6 +405,7 @@ int epub_import(const char *p, size_t n, struct doc *d, struct err *e)
 	free(b.package);
 	free(b.toc);
 	str_free(&b.text);
+	properties_free(&b.properties);
 	zip_free(&b.zip);
 	return rc;
 }

@@ -223,6 +223,33 @@ static void keep_main(struct html *h)
 		keep_ranges(h, h->article, 1);
 }
 
+/* Write the author before the text, if a <meta> element in the head of the page names one. */
+static void write_author(const struct html_tree *t, struct doc *d)
+{
+	const GumboVector *pages = html_children(t->root), *all = NULL;
+	struct properties of = { 0 };
+
+	for (unsigned i = 0; pages && i < pages->length && !all; i++) {
+		const GumboNode *head = pages->data[i];
+
+		if (head->type == GUMBO_NODE_ELEMENT && head->v.element.tag == GUMBO_TAG_HEAD)
+			all = html_children(head);
+	}
+	for (unsigned i = 0; all && i < all->length; i++) {
+		const GumboNode *meta = all->data[i];
+		const char *name, *content;
+
+		if (meta->type != GUMBO_NODE_ELEMENT || meta->v.element.tag != GUMBO_TAG_META)
+			continue;
+		name = html_attr(meta, "name");
+		content = html_attr(meta, "content");
+		if (name && content && !strcasecmp(name, "author") && !of.author.n)
+			str_adds(&of.author, content);
+	}
+	properties_write(d, &of, 0);
+	properties_free(&of);
+}
+
 size_t html_convert(struct writer *w, const char *utf8, size_t n, const struct html_sheets *sheets)
 {
 	struct html_tree t;
@@ -278,6 +305,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 	else if (h->hidden)
 		doc_note(d, HIDDEN_TEXT, h->hidden, h->hidden == 1 ? " was" : "s were");
 	keep_main(h);
+	write_author(&t, d);
 	html_free(h);
 	html_tree_free(&t);
 	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");

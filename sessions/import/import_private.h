@@ -38,6 +38,7 @@
  *     clean.c               removes from a text what only a terminal or printer understands
  *     divided.c             joins words that hyphens divide at the ends of lines
  *     man.c, man_escapes.c, man_mdoc.c    source of manual pages
+ *     properties.c          title and author of a file's metadata
  *     marks.c               marks: offsets of pages, headings and paragraphs
  *     marks_text.c          finds the marks of a text
  *     marks_plain.c, marks_markup.c, marks_tex.c       find the headings in one kind of text each
@@ -335,7 +336,27 @@ int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char 
 /* Return the number in an attribute, or the value `otherwise` if the attribute is NULL, empty or too long. */
 long xml_number(const struct xml_attr *, long otherwise);
 
+/* ---- properties.c ---- */
+
+/* Title and authors that a file's metadata name, as they are in the file. */
+struct properties {
+	struct str title, author;
+	struct str *into; /* the string that receives the text of the open XML element; NULL: none */
+};
+/* Handle the elements dc:title and dc:creator, as an xml_handler does. A creator with a role other than "aut" is not an
+ * author. At the end of any element, set `into` to NULL. */
+void properties_start(struct properties *, const char *name, const struct xml_attr *, size_t n);
+void properties_text(struct properties *, const char *s, size_t n);
+/* Write "Title: ..." and "Author: ..." before the text of a complete document, and move its marks, unless the beginning
+ * of the text has the same words. `is_book` is 1 for a format whose metadata a publisher writes. Otherwise the title is
+ * left out, and an author that may be an account or a program. */
+void properties_write(struct doc *, const struct properties *, int is_book);
+void properties_free(struct properties *);
+
 /* ---- opc.c ---- */
+
+/* Write the author that the file's core properties name before the text (properties_write()). */
+void opc_properties(const struct zip *, struct doc *);
 
 /* The relationships of a part of an Office file: the ids by which this part refers to other parts. */
 struct opc {

@@ -87,6 +87,42 @@ const struct zip_entry *opc_main(const struct zip *zip, const char *usual)
 	return z ? z : zip_find(zip, usual);
 }
 
+static void property_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	properties_start(ud, name, a, n);
+}
+
+static void property_end(void *ud, const char *name)
+{
+	struct properties *of = ud;
+
+	(void)name;
+	of->into = NULL;
+}
+
+static void property_text(void *ud, const char *s, size_t n)
+{
+	properties_text(ud, s, n);
+}
+
+void opc_properties(const struct zip *zip, struct doc *d)
+{
+	static const struct xml_handler handler = { .start = property_start,
+		                                    .end = property_end,
+		                                    .text = property_text };
+	struct properties of = { 0 };
+	struct opc file;
+	const struct zip_entry *z;
+
+	opc_read(&file, zip, "");
+	z = opc_by_type(&file, "core-properties");
+	if (z)
+		xml_parse(z->name, z->p, z->n, &handler, &of, NULL);
+	properties_write(d, &of, 0);
+	properties_free(&of);
+	opc_free(&file);
+}
+
 int opc_want(const char *name)
 {
 	static const char *const large[] = { "pivotCache/", "calcChain", "externalLinks/", "customXml/", "theme/" };

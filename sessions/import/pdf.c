@@ -289,8 +289,10 @@ int pdf_end(struct pdf *f, struct doc *d, struct err *e)
 		f->body = usual_size(f);
 		pdf_leave_out_margins(f);
 		write_pages(f, d);
+		properties_write(d, &(struct properties){ .author = f->author }, 0);
 	}
 	str_free(&f->text);
+	str_free(&f->author);
 	str_free(&f->titles);
 	free(f->line);
 	free(f->page);

@@ -65,8 +65,9 @@ struct pdf {
 	int depth;               /* level of the outline entry that is being read; 0 = outside of the outline */
 	struct pdf_piece *piece; /* pieces of the page that is being read */
 	size_t n_piece, cap_piece;
-	size_t replaced; /* number of invalid UTF-8 sequences, which were replaced */
-	float body;      /* font size of the majority of the letters */
+	struct str author; /* author in the PDF's properties */
+	size_t replaced;   /* number of invalid UTF-8 sequences, which were replaced */
+	float body;        /* font size of the majority of the letters */
 };
 
 /* ---- pdf_read.c ---- */

@@ -305,6 +305,18 @@ static void add_entry(struct pdf *f, struct tag t, const char *p, size_t n)
 	f->entry[f->n_entry++] = e;
 }
 
+/* Keep the author of <meta name="Author" content="...">, which precedes the first page. */
+static void read_author(struct pdf *f, struct tag t)
+{
+	static const char before[] = " name=\"Author\" content=\"";
+	const char *p = memmem(t.p, t.n, before, sizeof before - 1), *end;
+
+	p = p ? p + sizeof before - 1 : NULL;
+	end = p ? memchr(p, '"', (size_t)(t.p + t.n - p)) : NULL;
+	if (end && !f->author.n)
+		add_characters(f, &f->author, p, (size_t)(end - p));
+}
+
 /* Parse a part of the input that ends at the end of a page or of the input. */
 static void parse_page(struct pdf *f, const char *p, size_t n)
 {
@@ -321,6 +333,8 @@ static void parse_page(struct pdf *f, const char *p, size_t n)
 		} else if (tag_is(t, "page")) {
 			add_page(f, t);
 			open = 1;
+		} else if (tag_is(t, "meta") && !f->n_page) {
+			read_author(f, t);
 		} else if (tag_is(t, "outline")) {
 			f->depth += f->depth < 1000;
 		} else if (tag_is(t, "/outline")) {

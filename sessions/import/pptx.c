@@ -390,6 +390,7 @@ static int read_pptx(struct pptx *x, const char *p, size_t n, struct err *e)
 	opc_read(&x->parts, &x->zip, z->name);
 	xml_parse(z->name, z->p, z->n, &presentation, x, &why);
 	writer_end(x->w);
+	opc_properties(&x->zip, d);
 	add_notes(x);
 	return doc_finish(d, 0, why.code || d->text.n ? &why : &x->why, e);
 }

@@ -86,6 +86,7 @@ static const char relation[] =
 	"<Relationship Id='3' Type='/sharedStrings' Target='t.xml'/><Relationship Id='4' Type='/notesSlide' Target='t.xml'/>"
 	"<Relationship Id='5' Type='/drawing' Target='t.xml'/><Relationship Id='6' Type='/slideLayout' Target='t.xml'/>"
 	"<Relationship Id='7' Type='/slideMaster' Target='t.xml'/></R>";
+static const char core[] = "<R><Relationship Id='1' Type='/core-properties' Target='core.xml'/></R>";
 static const char workbook[] = "<w><sheet name='A' id='1'/></w>";
 static const char sheet[] = "<w><row><c><v>1</v></c></row></w>";
 static const char presentation[] = "<p><sldId id='1'/></p>";
@@ -94,7 +95,10 @@ static const char document[] = "<d><p><r><t>x</t><footnoteReference id='1'/></r>
 
 static int convert(int how, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct part docx[] = { { "word/document.xml", p, n }, { "word/styles.xml", p, n } };
+	struct part docx[] = { { "word/document.xml", p, n },
+		               { "word/styles.xml", p, n },
+		               { "_rels/.rels", TEXT(core) },
+		               { "core.xml", p, n } };
 	struct part notes[] = { { "word/document.xml", TEXT(document) },
 		                { "word/footnotes.xml", p, n },
 		                { "word/numbering.xml", p, n } };
@@ -133,7 +137,7 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 2: return epub_import(p, n, d, e);
 	case 3: return docx_import(p, n, d, e);
 	case 4: return gzip_import(p, n, d, e);
-	case 5: zip(&s, docx, 2); break;
+	case 5: zip(&s, docx, 4); break;
 	case 6: zip(&s, notes, 3); break;
 	case 7: zip(&s, epub, 5); break;
 	case 8: zip(&s, opf, 3); break;
