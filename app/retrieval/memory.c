@@ -136,6 +136,8 @@ static int memory_before(void *self, struct conversation *conv, const struct que
 	struct memory_search *m = self;
 	struct facts all = { 0 };
 	struct err why = { 0 };
+	size_t n = q->n;
+	const char *asked = question_in_message(q->text, &n);
 	int rc;
 
 	facts_free(&m->last);
@@ -143,7 +145,7 @@ static int memory_before(void *self, struct conversation *conv, const struct que
 		return 0;
 	rc = m->list(&all, m->list_ud, &why);
 	if (!rc)
-		rc = memory_find(conv, &all, q->text, q->n, &m->last, &why);
+		rc = memory_find(conv, &all, asked, n, &m->last, &why);
 	facts_free(&all);
 	if (rc < 0 && why.code == ERR_CANCELLED)
 		return err_set(e, why.code, "%s", why.msg);

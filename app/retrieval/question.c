@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
+#include "engine/base/sentences.h"
 #include "engine/base/utf8.h"
 
 /* Words that refer to earlier messages, in English, German, French, Spanish, Italian, Portuguese and Dutch. A word of
@@ -74,6 +75,54 @@ static const char own[] =
 int question_is_own(const char *question, size_t n)
 {
 	return text_has_word(question, n, own, NULL);
+}
+
+/* ---- the question in a long message ---- */
+
+/* A message with more than LONG_LEAST bytes has a text beside the question. Of it, at most ASKED_MOST bytes are searched
+ * for. */
+enum { LONG_LEAST = 4000, ASKED_MOST = 500 };
+
+static int has_question_mark(const char *s, size_t n)
+{
+	return memchr(s, '?', n) || memmem(s, n, "\xef\xbc\x9f", 3) || memmem(s, n, "\xd8\x9f", 2);
+}
+
+const char *question_in_message(const char *text, size_t *n)
+{
+	const char *end = text + *n, *first = text, *last, *to;
+	size_t most;
+
+	if (*n <= LONG_LEAST)
+		return text;
+	while (first < end && (unsigned char)*first <= ' ')
+		first++;
+	while (end > first && (unsigned char)end[-1] <= ' ')
+		end--;
+	/* the first line, or the beginning of a longer one */
+	most = MIN((size_t)(end - first), ASKED_MOST);
+	to = memchr(first, '\n', most);
+	if (!to)
+		to = first + most == end ? end : first + utf8_back(first, most);
+	/* the last line, or the last sentences of a longer one */
+	last = end - most;
+	while (last < end && utf8_continues(*last))
+		last++;
+	if (memrchr(last, '\n', (size_t)(end - last)))
+		last = (const char *)memrchr(last, '\n', (size_t)(end - last)) + 1;
+	else
+		for (const char *p = last; p < end - 1; p++)
+			if (sentence_ends(text, *n, (size_t)(p - text))) {
+				last = p;
+				break;
+			}
+	if (!has_question_mark(last, (size_t)(end - last)) && !question_wants_text(last, (size_t)(end - last)) &&
+	    (has_question_mark(first, (size_t)(to - first)) || question_wants_text(first, (size_t)(to - first)))) {
+		last = first;
+		end = to;
+	}
+	*n = (size_t)(end - last);
+	return last;
 }
 
 /* ---- who or what is X ---- */

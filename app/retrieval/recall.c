@@ -253,13 +253,14 @@ static int turns_recall(struct recall *r, struct conversation *conv, const struc
 {
 	struct recalls *last = &r->last;
 	struct candidate c[CANDIDATES];
-	size_t n_c, left = TOKENS_MOST;
+	size_t n_c, left = TOKENS_MOST, n = q->n;
+	const char *asked = question_in_message(q->text, &n);
 	int count;
 
-	if (memory_search(conv, r, q->text, q->n, m, e) < 0)
+	if (memory_search(conv, r, asked, n, m, e) < 0)
 		return -1;
 	n_c = candidates_choose(conv, m, c);
-	count = candidates_accept(conv, q->text, q->n, c, n_c, e);
+	count = candidates_accept(conv, asked, n, c, n_c, e);
 	if (count < 0)
 		return -1;
 	last->at = xcalloc(RECALLED_MOST + 1, sizeof *last->at);

@@ -230,6 +230,10 @@ int question_own_words(const char *question, size_t n);
 int question_is_english(const char *question, size_t n);
 /* Return the number of frequent English words of a text, and add the number of all its words to *words. */
 size_t english_words(const char *text, size_t n, size_t *words);
+/* Return the part of a message that asks, which is searched for, and set *n to its length. Of a long message, such as a
+ * log that was pasted with a question, it is the last line, or the first one if only that asks: it has a question mark,
+ * or question_wants_text(). A shorter message is returned whole. */
+const char *question_in_message(const char *message, size_t *n);
 /* 1 if the request is for a new text, which no sentence of a document can be: "Please write a poem about plum cake." */
 int question_wants_text(const char *question, size_t n);
 /* 1 if the text only greets, thanks or agrees ("ok, thanks!"), so that no document is searched for it. */

@@ -134,9 +134,12 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 
 static int sources_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
+	size_t n = q->n;
+	const char *asked = question_in_message(q->text, &n);
+
 	(void)self;
-	if (!q->hooks->without_documents && !question_is_small_talk(q->text, q->n))
-		return find_sources(conv, q->text, q->n, NULL, e);
+	if (!q->hooks->without_documents && !question_is_small_talk(asked, n))
+		return find_sources(conv, asked, n, NULL, e);
 	sources_forget(conv);
 	return 0;
 }
@@ -149,8 +152,11 @@ static void sources_context(void *self, struct conversation *conv, struct str *o
 
 static void sources_given(void *self, const struct conversation *conv, const struct question *q, struct tokens *out)
 {
+	size_t n = q->n;
+	const char *asked = question_in_message(q->text, &n);
+
 	(void)self;
-	if (!question_wants_text(q->text, q->n))
+	if (!question_wants_text(asked, n))
 		quotation_given(conv, out);
 }
 
@@ -169,6 +175,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 	const struct message *m = &conv->msg[conv->n_msg - 1];
 	struct source_search *s = self;
 	struct err why = { 0 };
+	size_t n = m->text.n;
 	int rc = 0;
 
 	if (!s->last.found && goes_on)
@@ -183,7 +190,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 	if (s->last.n || sources_restore(conv, &old->sources))
 		conversation_emit(conv, EVENT_SOURCES, 0);
 	else if (context_is_searched(&m->context))
-		rc = find_sources(conv, m->text.p, m->text.n, &m->context, &why);
+		rc = find_sources(conv, question_in_message(str_text(&m->text), &n), n, &m->context, &why);
 	if (!s->last.found)
 		sources_free(&s->last);
 	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;

@@ -1085,3 +1085,56 @@ TEST(function_words_of_a_question_are_not_its_own)
 	CHECK_INT(question_own_words("Which oil do they burn?", 23), 2);
 	CHECK_INT(question_own_words("", 0), 0);
 }
+
+static void asks(const char *message, const char *want)
+{
+	size_t n = strlen(message);
+	const char *asked = question_in_message(message, &n);
+
+	CHECK_MSG(n == strlen(want) && !memcmp(asked, want, n), "'%.*s', not '%s'", (int)n, asked, want);
+}
+
+/* The part of a message that is searched for. */
+TEST(the_question_in_a_long_message)
+{
+	struct str log = { 0 }, s = { 0 };
+	const char *asked;
+	size_t n;
+
+	for (int i = 0; i < 1000; i++)
+		str_addf(&log, "valve %d opened\n", i);
+	asks("", "");
+	asks("Which?\nNone.\n", "Which?\nNone.\n");
+	str_addf(&s, "%s\n Which valve is it? \n\n", log.p);
+	asks(s.p, " Which valve is it?");
+	str_clear(&s);
+	str_addf(&s, "\n\nWhich valve is it?\n%s", log.p);
+	asks(s.p, "Which valve is it?");
+	str_clear(&s);
+	str_addf(&s, "Why?\n%sPlease summarize it.", log.p);
+	asks(s.p, "Please summarize it.");
+	str_clear(&s);
+	str_addf(&s, "Summarize this log:\n%s", log.p);
+	asks(s.p, "Summarize this log:");
+	/* neither asks: the end of the text stands for it */
+	asks(log.p, "valve 999 opened");
+	/* one line: the last sentences, of at most 500 bytes */
+	str_clear(&s);
+	for (int i = 0; i < 1000; i++)
+		str_addf(&s, "Valve %d opened. ", i);
+	str_adds(&s, "Which one \xc3\xa9?");
+	n = s.n;
+	asked = question_in_message(s.p, &n);
+	CHECK(n <= 500 && n > 400 && !strncmp(asked, " Valve 9", 8) && asked + n == s.p + s.n);
+	str_clear(&s);
+	for (int i = 0; i < 5000; i++)
+		str_adds(&s, "\xc3\xa9");
+	n = s.n;
+	CHECK(question_in_message(s.p, &n) == s.p + s.n - 500 && n == 500);
+	str_clear(&s);
+	for (int i = 0; i < 5000; i++)
+		str_adds(&s, " \n");
+	asks(s.p, "");
+	str_free(&log);
+	str_free(&s);
+}
