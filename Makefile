@@ -68,6 +68,7 @@ LDLIBS   := $(or $(filter-out -I% -D%,$(packages)),-lncursesw -ltinfo -lreadline
             -lxml2 -lgumbo -larchive -lseccomp -lutf8proc) -lm -lpthread -ldl
 ifneq ($(posix),)
 LDLIBS  := $(filter-out -lseccomp,$(LDLIBS))
+$(BUILD)/tests/sessions/t_import_jail: LDLIBS += -lseccomp
 $(foreach h,kernels engine sessions ui app,$(BUILD)/$(h)/%.o): FLAGS += -U__linux__ -include tests/lib/posix.h
 endif
 ifneq ($(SANITIZE),)

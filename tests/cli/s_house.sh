@@ -246,14 +246,14 @@ wait
 gone() { ! kill -0 "$(cat pid)" 2> /dev/null; }
 if [ -s pid ] && wait_for gone && ! grep -q ' passed, ' said; then ok run_interrupted; else bad run_interrupted "status $status: $(cat said)"; fi
 
-# Continuous integration: the tests, a strict build by each compiler, the short suites under sanitizers, a build by plain
-# POSIX, then the plugin where nvcc is on PATH; the status is that of the first step that failed.
+# Continuous integration: the tests, a build by plain POSIX, strict by gcc, a strict build by clang, the short suites under
+# sanitizers, then the plugin where nvcc is on PATH; the status is that of the first step that failed.
 fresh
 mkdir .ci bin nvcc compilers
 cp "$here/../../.ci/run" .ci/
 # shellcheck disable=SC2016
-printf '%s\n' '#!/bin/sh' 'case $* in *OS=posix) set -- posix ;; esac' 'echo "$CI $1" >> made' \
-  'case $1 in posix) exit "$POSIX" ;; test) exit "$TESTS" ;; all) exit "$STRICT" ;; check-short) exit "$SHORT" ;; cuda) exit "$PLUGIN" ;; esac' > bin/make
+printf '%s\n' '#!/bin/sh' 'case $* in *DEV=1*OS=posix) set -- strict-posix ;; *OS=posix) set -- posix ;; esac' 'echo "$CI $1" >> made' \
+  'case $1 in *posix) exit "$POSIX" ;; test) exit "$TESTS" ;; all) exit "$STRICT" ;; check-short) exit "$SHORT" ;; cuda) exit "$PLUGIN" ;; esac' > bin/make
 printf '%s\n' '#!/bin/sh' | tee nvcc/nvcc compilers/gcc > compilers/clang
 chmod +x bin/make nvcc/nvcc compilers/*
 ln -s "$(command -v bash)" "$(command -v dirname)" bin/
@@ -266,14 +266,15 @@ ci() {
   status=$?
   if [ "$status" = "$2" ] && [ "$(sed 's/^true //' made | tr '\n' ' ')" = "$3 " ]; then ok "$1"; else bad "$1" "status $status: $(cat made)"; fi
 }
-ci ci_no_nvcc 0 'test check-short posix' "$PWD/bin" 0 9 0 9
-ci ci_no_nvcc_fails 3 'test check-short posix' "$PWD/bin" 3 0 0 0
-ci ci_short_fails 4 'test check-short posix' "$PWD/bin" 0 0 4 0
-ci ci_posix_fails 6 'test check-short posix' "$PWD/bin" 0 0 0 0 6
-ci ci_compilers 0 'test all all check-short posix' "$PWD/bin:$PWD/compilers" 0 0 0 9
-ci ci_a_warning_fails 5 'test all all check-short posix' "$PWD/bin:$PWD/compilers" 0 5 4 0
-ci ci_plugin 0 'test check-short posix cuda' "$PWD/bin:$PWD/nvcc" 0 0 0 0
-ci ci_plugin_fails 2 'test check-short posix cuda' "$PWD/bin:$PWD/nvcc" 0 0 0 2
-ci ci_both_fail 3 'test all all check-short posix cuda' "$PWD/bin:$PWD/compilers:$PWD/nvcc" 3 0 0 2
+ci ci_no_nvcc 0 'test posix check-short' "$PWD/bin" 0 9 0 9
+ci ci_no_nvcc_fails 3 'test posix check-short' "$PWD/bin" 3 0 0 0
+ci ci_short_fails 4 'test posix check-short' "$PWD/bin" 0 0 4 0
+ci ci_posix_fails 6 'test posix check-short' "$PWD/bin" 0 0 0 0 6
+ci ci_compilers 0 'test strict-posix all check-short' "$PWD/bin:$PWD/compilers" 0 0 0 9
+ci ci_a_warning_fails 5 'test strict-posix all check-short' "$PWD/bin:$PWD/compilers" 0 5 4 0
+ci ci_a_warning_by_gcc_fails 6 'test strict-posix all check-short' "$PWD/bin:$PWD/compilers" 0 5 0 0 6
+ci ci_plugin 0 'test posix check-short cuda' "$PWD/bin:$PWD/nvcc" 0 0 0 0
+ci ci_plugin_fails 2 'test posix check-short cuda' "$PWD/bin:$PWD/nvcc" 0 0 0 2
+ci ci_both_fail 3 'test strict-posix all check-short cuda' "$PWD/bin:$PWD/compilers:$PWD/nvcc" 3 0 0 2
 
 finish
