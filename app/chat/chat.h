@@ -118,14 +118,11 @@ struct chat {
 	const struct front *front;
 	void *ud; /* data of the front end */
 	int interactive;
-	int anyway; /* 1 = the current turn omits the documents */
-	/* the last message that the model was not asked: no document answers it or, if held_back is 1, it is longer
-	 * than the context */
-	struct str not_found;
-	int held_back;
-	struct str proposed; /* the shell command that /run runs (shell_command.c) */
-	struct str role;     /* name of the role in force, or empty (roles.c) */
-	struct str frame;    /* the role's text, in which each message takes the place of __INPUT__; empty = none */
+	int anyway;           /* 1 = the current turn omits the documents */
+	struct str not_found; /* the last question that no document answered */
+	struct str proposed;  /* the shell command that /run runs (shell_command.c) */
+	struct str role;      /* name of the role in force, or empty (roles.c) */
+	struct str frame;     /* the role's text, in which each message takes the place of __INPUT__; empty = none */
 	/* number of messages that were loaded from the session; weir does not know which parts of them were pasted */
 	size_t n_came_back;
 	int told_untyped;    /* 1 = the user was told that a pasted @FILE stays text */

@@ -33,9 +33,6 @@ size_t word_end(const char *text, size_t n, size_t at);
 /* Add a document to the conversation, and free the struct doc. If the conversation has a document of the same file, the new one replaces it,
  * unless both texts are equal. Returns 0 or -1. */
 int document_add(struct chat *, struct doc *, struct err *);
-/* Add the message that was not sent, because it is longer than the context, as a document. Returns 0; or -1 if there is
- * none, or on error. */
-int chat_open_held_back(struct chat *, struct err *);
 /* Set up later imports: they recognise scanned pages as the options say, and show their progress. */
 void document_recognition(struct chat *);
 /* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing if questions

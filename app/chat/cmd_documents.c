@@ -40,7 +40,7 @@ void slash_open(struct chat *c, char *arg)
 
 	unquote(arg, &path);
 	if (!path.n)
-		chat_open_held_back(c, &e);
+		err_set(&e, ERR_USAGE, "/open wants a file, a folder or a pattern");
 	else if (!strcmp(path.p, "-"))
 		err_set(&e, ERR_USAGE,
 		        "standard input is the conversation here; /open wants a file, a folder or a pattern");

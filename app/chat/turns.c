@@ -249,53 +249,12 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 		folder_note(conv, &conv->doc[event->i], 'd');
 }
 
-/* Bytes a token that an estimate of a message's tokens assumes, and the fewest bytes of a message that is held back. */
-enum { BYTES_PER_TOKEN = 4, HELD_LEAST = 4000 };
-
-/* 1 if a message is longer than the context. A user at a terminal is asked what to do with it (held_back()). */
-static int is_too_long(struct chat *c, size_t n)
-{
-	struct timeline_stats st;
-
-	conversation_stats(&c->conv, &st);
-	return c->interactive && !c->anyway && n >= HELD_LEAST && st.ctx && n / BYTES_PER_TOKEN > (size_t)st.ctx;
-}
-
-/* Tell the user that a message was not sent, because it is longer than the context. */
-static void held_back(struct chat *c, const char *text, size_t n)
-{
-	struct timeline_stats st;
-
-	conversation_stats(&c->conv, &st);
-	str_clear(&c->not_found);
-	str_add(&c->not_found, text, n);
-	c->held_back = 1;
-	notice(c,
-	       "[not sent: about %s tokens, and the context has %s. /open adds the message as a document to ask about, /anyway sends it]",
-	       count_text(n / BYTES_PER_TOKEN).s, count_text((uint64_t)st.ctx).s);
-}
-
-int chat_open_held_back(struct chat *c, struct err *e)
-{
-	struct str text = c->not_found;
-	int rc;
-
-	if (!c->held_back)
-		return err_set(e, ERR_USAGE, "/open wants a file, a folder or a pattern");
-	c->not_found = (struct str){ 0 };
-	c->held_back = 0;
-	rc = chat_document_bytes(c, "pasted text", str_text(&text), text.n, e);
-	str_free(&text);
-	return rc;
-}
-
 /* Tell the user that no document answers the question, and show the nearest passages. The model was not asked. In a
  * script the exit code is 1, as with grep. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);
 	str_add(&c->not_found, text, n);
-	c->held_back = 0;
 	if (!c->rc && !c->interactive)
 		c->rc = 1;
 	notice(c,
@@ -321,7 +280,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	struct turn turn = { .stop = STOP_LENGTH };
 	struct err e = { 0 };
 	const struct message *last = kind == TURN_GO_ON ? conversation_answer(&c->conv) : NULL;
-	int rc = 0, quit, too_long = kind == TURN_ASK && is_too_long(c, n);
+	int rc, quit;
 
 	c->hides = chat_hides(c);
 	reasoning_free(&c->think);
@@ -339,10 +298,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	/* A signal after the last import of a document stops the turn, too. */
 	if (!c->interactive && (signals_take_int() || signals_quit()))
 		signals_stop();
-	if (too_long)
-		turn.stop = STOP_NOT_FOUND;
-	else
-		rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
+	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
 	signals_work(0);
 	end_text(c);
 	c->front->progress(c, "reading", -1, 0);
@@ -354,9 +310,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	if (turn.answered)
 		sources_below(c);
 	after_turn(c, kind, &turn, rc, &e);
-	if (too_long)
-		held_back(c, text, n);
-	else if (turn.stop == STOP_NOT_FOUND)
+	if (turn.stop == STOP_NOT_FOUND)
 		not_found(c, text, n);
 	c->goes_on = 0;
 	quit = signals_quit();
@@ -415,7 +369,6 @@ void chat_turn_anyway(struct chat *c)
 		return;
 	}
 	c->not_found = (struct str){ 0 };
-	c->held_back = 0;
 	c->anyway = 1;
 	run_turn(c, TURN_ASK, text.p, text.n);
 	c->anyway = 0;

@@ -1288,40 +1288,6 @@ TEST(a_line_that_was_meant_as_a_command_becomes_one)
 	close_scene(&s);
 }
 
-/* A message that is longer than the context is not sent before the user has chosen. */
-TEST(a_message_longer_than_the_context_is_held_back)
-{
-	struct str log = { 0 };
-	struct scene s;
-
-	for (int i = 0; i < 300; i++)
-		str_addf(&log, "valve %d opened\n", i);
-	str_adds(&log, "Which valve is the last one?");
-	open_scene(&s, "-c 512 -n 4 --docs passages");
-	do_line(&s, "/open");
-	CHECK(has(&s.errors, "/open wants a file"));
-	do_line(&s, log.p);
-	CHECK_INT(s.c.conv.n_msg, 0);
-	CHECK_MSG(has(&s.said, "[not sent: about 1,2") && has(&s.said, "and the context has "), "%s",
-	          str_text(&s.said));
-	do_line(&s, "/open");
-	CHECK_INT(s.c.conv.n_doc, 1);
-	CHECK(s.c.conv.n_doc && !strcmp(s.c.conv.doc[0].name, "pasted text"));
-	do_line(&s, "/open"); /* it is added once */
-	CHECK(has(&s.errors, "/open wants a file"));
-	/* /anyway sends it; in a script it is sent at once. */
-	do_line(&s, log.p);
-	CHECK(has(&s.said, "[not sent: about"));
-	do_line(&s, "/anyway");
-	CHECK_INT(s.c.conv.n_msg, 2);
-	do_line(&s, "/new");
-	s.c.interactive = 0;
-	do_line(&s, log.p);
-	CHECK_INT(s.c.conv.n_msg, 2);
-	close_scene(&s);
-	str_free(&log);
-}
-
 /* Only a word with a slash is a command, and the prompt files of the user go before the synonyms of commands. */
 TEST(a_prompt_of_the_user_goes_before_a_synonym)
 {
