@@ -25,14 +25,16 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* Return the number of messages before the question. The question may already be the last message, or a part of it
+/* Return the number of messages before the question. The last message may already be the one that asks it
  * (question_in_message()). */
 static size_t messages_before(const struct conversation *conv, const char *question, size_t n)
 {
 	size_t i = conv->n_msg;
 	const struct message *last = i ? &conv->msg[i - 1] : NULL;
+	size_t n_asked = last ? last->text.n : 0;
+	const char *asked = last ? question_in_message(str_text(&last->text), &n_asked) : NULL;
 
-	return last && last->role == ROLE_USER && memmem(str_text(&last->text), last->text.n, question, n) ? i - 1 : i;
+	return last && last->role == ROLE_USER && n_asked == n && !memcmp(asked, question, n) ? i - 1 : i;
 }
 
 int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)

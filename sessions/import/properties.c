@@ -28,7 +28,7 @@ static void words_of(const char *s, size_t n, struct str *out)
 }
 
 /* 1 if the beginning of the text, given by words_of(), has the words of the value: one after the other or, if
- * `scattered` is 1, in any order, because "Doe, Jane" and "JANE DOE" are the same person. */
+ * `scattered` is 1, in any order, because "Austen, Jane" and "JANE AUSTEN" are the same person. */
 static int has_words(const struct str *beginning, const struct str *value, int scattered)
 {
 	struct str words = { 0 };
