@@ -28,7 +28,7 @@ static const struct language {
 		/* English */
 		" a an the and or of in on at to for with from by as is are was were be been do does did has have had can could will would shall "
 		"should may might i me my we us you your it its they them their this that these those there here what whats which who whom "
-		"whose when where why how s re m d ll please kindly just only now then also so up briefly quickly shortly short brief concise quick "
+		"whose when where why how whos s re m d ll please kindly just only now then also so up briefly quickly shortly short brief concise quick "
 		"simple simply long whole entire full complete overall general all some any one two three four five few tell give show let write "
 		"make provide create get need want like know explain describe list name find help understand read called first hello hi hey thanks "
 		"thank ok okay exactly actually more sentence sentences word words paragraph paragraphs line lines bullet bullets terms form if "

@@ -277,7 +277,7 @@ TEST(questions_for_the_whole_are_told_from_others)
 		{WHOLE_SUMMARY, "R\xc3\xa9sume ce texte"}, {WHOLE_SUMMARY, "Fais-moi un r\xc3\xa9sum\xc3\xa9 du document, s\xe2\x80\x99il te pla\xc3\xaet."}, {WHOLE_SUMMARY, "Haz un resumen"},
 		{WHOLE_SUMMARY, "\xc2\xbfPuedes resumir este documento?"}, {WHOLE_SUMMARY, "Riassumi questo testo."}, {WHOLE_SUMMARY, "Fa\xc3\xa7" "a um resumo do documento"},
 		{WHOLE_SUMMARY, "Vat dit document samen"}, {WHOLE_SUMMARY, "Geef een korte samenvatting."},
-		{WHOLE_TITLE, "Who wrote it?"}, {WHOLE_TITLE, "Who are the authors?"}, {WHOLE_TITLE, "What is the title of this book?"}, {WHOLE_TITLE, "who's the author"},
+		{WHOLE_TITLE, "Who wrote it?"}, {WHOLE_TITLE, "Who are the authors?"}, {WHOLE_TITLE, "What is the title of this book?"}, {WHOLE_TITLE, "who's the author"}, {WHOLE_TITLE, "whos the author"},
 		{WHOLE_TITLE, "When was it published?"}, {WHOLE_TITLE, "Wer hat das geschrieben?"}, {WHOLE_TITLE, "Qui est l'auteur ?"}, {WHOLE_TITLE, "\xc2\xbfQui\xc3\xa9n lo escribi\xc3\xb3?"},
 		{WHOLE_TITLE, "Chi \xc3\xa8 l'autore?"}, {WHOLE_TITLE, "Quem escreveu este livro?"}, {WHOLE_TITLE, "Wie is de schrijver?"},
 		{WHOLE_TITLE, "To whom is the poem dedicated?"}, {WHOLE_TITLE, "Who translated this book?"}, {WHOLE_TITLE, "Wem ist das Buch gewidmet?"},
